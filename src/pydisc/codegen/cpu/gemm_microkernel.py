@@ -1,0 +1,246 @@
+"""f32 matrix product: register-tile kernels and the blocked loop that drives them.
+
+The right operand is packed (gemm_pack.py) into panels of NR columns, `[ceil(N / NR)][K][NR]`, so a
+kernel reads it in one stream. The left operand is read in place; only k must have stride 1.
+"""
+
+from dataclasses import dataclass
+
+from pydisc.codegen.common.assembly_text import I64, PTR, Text, Val
+from pydisc.schedule.blocking import Blocking, default_blocking
+from pydisc.targets.cpu import CpuTarget
+
+MICROKERNEL_ARGS = (
+    ("a", PTR),
+    ("lda", I64),
+    ("b", PTR),
+    ("c", PTR),
+    ("ldc", I64),
+    ("k", I64),
+    ("init", PTR),
+    ("ldi", I64),
+)
+
+PANELS_ARGS = (
+    ("a", PTR),
+    ("lda", I64),
+    ("b", PTR),
+    ("c", PTR),
+    ("ldc", I64),
+    ("m0", I64),
+    ("m1", I64),
+    ("N", I64),
+    ("K", I64),
+    ("p0", I64),
+    ("p1", I64),
+    ("init", PTR),
+    ("epilogue", PTR),
+    ("env", PTR),
+)
+
+EPILOGUE_ARGS = (
+    ("env", PTR),
+    ("tile", PTR),
+    ("tile_ld", I64),
+    ("m0", I64),
+    ("rows", I64),
+    ("n0", I64),
+    ("cols", I64),
+)
+
+
+def emit_microkernels(t: Text, target: CpuTarget) -> None:
+    """Emit `@mk_1 .. @mk_MR`: c[r x NR] = init[r x NR] + a[r x k] @ b[k x NR].
+
+    `b` is one packed panel, aligned to a vector. A leading dimension `ldi` of 0 adds one row of
+    `init` to every row. Leading dimensions count elements.
+    """
+    for rows in range(1, target.mr + 1):
+        _Microkernel(t, target, rows).emit()
+
+
+@dataclass
+class _Microkernel:
+    t: Text
+    target: CpuTarget
+    rows: int
+
+    @property
+    def columns(self) -> int:
+        """Vectors in a row of the tile."""
+        return self.target.nr // self.target.vector_lanes_f32
+
+    @property
+    def sets(self) -> int:
+        """Independent accumulators of an element: a FMA takes 4 cycles, 2 start in each."""
+        tile = self.rows * self.columns
+        free = self.target.registers - self.columns - 1
+        sets = 1
+        while sets * tile < 8 and 2 * sets * tile <= free:
+            sets *= 2
+        return sets
+
+    def emit(self) -> None:
+        t = self.t
+        unroll = max(self.sets, 4)
+        args = [*MICROKERNEL_ARGS]
+        with t.function(f"mk_{self.rows}", args, public=False) as (a, lda, b, c, ldc, k, init, ldi):
+            self.a = [t.at(a, t.mul(t.const(i), lda)) for i in range(self.rows)]
+            zero = t.const(0.0, t.vector("f32"))
+            acc = [
+                t.load(t.at(row, j * t.lanes), zero.type)
+                for row in (t.at(init, t.mul(t.const(i), ldi)) for i in range(self.rows))
+                for j in range(self.columns)
+            ]
+            tile = len(acc)
+            acc += [zero] * (tile * (self.sets - 1))
+            whole = t.sub(k, t.rem(k, t.const(unroll)))
+            with t.loop(t.const(0), whole, unroll, acc) as loop:
+                loop.carry(*self._steps(loop.index, b, loop.carried, unroll))
+            acc = loop.results
+            while len(acc) > tile:
+                half = len(acc) // 2
+                acc = [t.add(x, y) for x, y in zip(acc[:half], acc[half:], strict=True)]
+            with t.loop(whole, k, 1, acc) as loop:
+                loop.carry(*self._steps(loop.index, b, loop.carried, 1))
+            for i in range(self.rows):
+                row = t.at(c, t.mul(t.const(i), ldc))
+                for j in range(self.columns):
+                    t.store(loop.results[i * self.columns + j], t.at(row, j * t.lanes))
+
+    def _steps(self, k: Val, b: Val, carried: list[Val], count: int) -> list[Val]:
+        """`count` rank-1 updates, spread over the accumulator sets."""
+        t, acc = self.t, list(carried)
+        tile = self.rows * self.columns
+        sets = len(acc) // tile
+        row = t.at(b, t.mul(k, t.const(self.target.nr)))
+        a = [t.at(x, k) for x in self.a]
+        for step in range(count):
+            base = tile * (step % sets)
+            vectors = [
+                t.load(t.at(row, step * self.target.nr + j * t.lanes), t.vector("f32"), 4 * t.lanes)
+                for j in range(self.columns)
+            ]
+            for i in range(self.rows):
+                x = t.splat(t.load(t.at(a[i], step), "f32"))
+                for j in range(self.columns):
+                    n = base + i * self.columns + j
+                    acc[n] = t.fma(x, vectors[j], acc[n])
+        return acc
+
+
+def emit_gemm_panels(t: Text, target: CpuTarget, blocking: Blocking | None = None) -> None:
+    """Emit `@gemm_panels`, see PANELS_ARGS: rows [m0, m1) times panels [p0, p1) of the packed B.
+
+    C = init + A @ B. `a` and `c` point at row 0; `init` is a row of ceil(N / NR) * NR floats or
+    null (zeros). When `epilogue` is not null it is called (EPILOGUE_ARGS) for each finished tile,
+    which is hot in L1: the tile is a part of C, but for the columns of a ragged last panel it is
+    a buffer of NR columns, of which the epilogue must write the first `cols` to C itself.
+    Without an epilogue those columns are copied to C. Needs the micro-kernels in the same module.
+    """
+    _PanelLoop(t, target, blocking or default_blocking(target)).emit()
+
+
+@dataclass
+class _PanelLoop:
+    t: Text
+    target: CpuTarget
+    blocking: Blocking
+
+    def emit(self) -> None:
+        t, nr = self.t, self.target.nr
+        zeros = f"dense<0.0> : tensor<{nr}xf32>"
+        t.top_level(
+            f"llvm.mlir.global internal constant @gemm_zeros({zeros}) "
+            f"{{alignment = 64 : i64}} : !llvm.array<{nr} x f32>"
+        )
+        with t.function("gemm_panels", PANELS_ARGS) as args:
+            (self.a, self.lda, self.b, self.c, self.ldc, m0, m1, self.N, self.K, p0, p1) = args[:11]
+            init, self.epilogue, self.env = args[11:]
+            null = t.null()
+            zero = t.const(0)
+            self.has_epilogue = self._differs(self.epilogue, null)
+            has_init = self._differs(init, null)
+            self.init = t.select(has_init, init, t.address_of("gemm_zeros"))
+            self.init_step = t.select(has_init, t.const(nr), zero)
+            self.whole_panels = t.div(self.N, t.const(nr))
+            # partial sums of a ragged panel between blocks of k
+            self.buffer = t.stack(self.blocking.mc * nr)
+            kc = self._k_step()
+            # one pass even when K is 0, so that C = init is written
+            k_end = t.maximum(self.K, t.const(1))
+            with t.loop(m0, m1, self.blocking.mc) as rows:
+                m_end = t.minimum(m1, t.add(rows.index, t.const(self.blocking.mc)))
+                with t.loop(zero, k_end, kc) as depth:
+                    self.k0 = depth.index
+                    self.kl = t.minimum(t.sub(self.K, self.k0), kc)
+                    self.first = t.compare("eq", self.k0, zero)
+                    self.last = t.compare("ge", t.add(self.k0, kc), self.K)
+                    with t.loop(p0, p1) as panels:
+                        self._panel(panels.index, rows.index, m_end)
+
+    def _differs(self, x: Val, y: Val) -> Val:
+        return self.t.op(f'llvm.icmp "ne" {x}, {y} : {PTR}', "i1")
+
+    def _k_step(self) -> Val:
+        """Blocks of equal length, rounded to 8: K / ceil(K / KC)."""
+        t, kc = self.t, self.blocking.kc
+        one = t.const(1)
+        blocks = t.maximum(t.div(t.add(self.K, t.const(kc - 1)), t.const(kc)), one)
+        length = t.div(t.add(self.K, t.sub(blocks, one)), blocks)
+        rounded = t.and_(t.add(length, t.const(7)), t.const(-8))
+        return t.maximum(rounded, t.const(8))
+
+    def _panel(self, p: Val, m: Val, m_end: Val) -> None:
+        t, nr = self.t, self.target.nr
+        n0 = t.mul(p, t.const(nr))
+        ragged = t.compare("ge", p, self.whole_panels)
+        panel = t.at(self.b, t.add(t.mul(n0, self.K), t.mul(self.k0, t.const(nr))))
+        bias = t.at(self.init, t.mul(p, self.init_step))
+        whole = t.at(t.at(self.c, n0), t.mul(m, self.ldc))
+        tile = t.select(ragged, self.buffer, whole)
+        ld = t.select(ragged, t.const(nr), self.ldc)
+        ldi = t.select(self.first, t.const(0), ld)
+        a = t.at(t.at(self.a, self.k0), t.mul(m, self.lda))
+        cols = t.minimum(t.sub(self.N, n0), t.const(nr))
+        work = t.and_(self.last, t.or_(self.has_epilogue, ragged))
+        rows = t.sub(m_end, m)
+        rest = t.rem(rows, t.const(self.target.mr))
+        full = t.sub(rows, rest)
+
+        def tile_at(i: Val, rows: Val, kernels: list[int]) -> None:
+            c = t.at(tile, t.mul(i, ld))
+            init = t.select(self.first, bias, c)
+            args = [t.at(a, t.mul(i, self.lda)), self.lda, panel, c, ld, self.kl, init, ldi]
+            self._dispatch(rows, kernels, args)
+            with t.when(work):
+                self._finish(c, ld, t.add(m, i), rows, n0, cols)
+
+        with t.loop(t.const(0), full, self.target.mr) as loop:
+            tile_at(loop.index, t.const(self.target.mr), [self.target.mr])
+        with t.when(t.compare("gt", rest, t.const(0))):
+            tile_at(full, rest, list(range(1, self.target.mr)))
+
+    def _dispatch(self, rows: Val, kernels: list[int], args: list[Val]) -> None:
+        """Call the kernel for the number of rows: a search in halves."""
+        t = self.t
+        if len(kernels) == 1:
+            t.call(f"mk_{kernels[0]}", args)
+            return
+        middle = len(kernels) // 2
+        with t.when(t.compare("lt", rows, t.const(kernels[middle]))) as branch:
+            self._dispatch(rows, kernels[:middle], args)
+        with branch.otherwise():
+            self._dispatch(rows, kernels[middle:], args)
+
+    def _finish(self, tile: Val, ld: Val, m: Val, rows: Val, n0: Val, cols: Val) -> None:
+        t = self.t
+        with t.when(self.has_epilogue) as branch:
+            t.call_pointer(self.epilogue, [self.env, tile, ld, m, rows, n0, cols])
+        with branch.otherwise(), t.loop(t.const(0), rows) as loop:
+            source = t.at(tile, t.mul(loop.index, ld))
+            row = t.at(t.at(self.c, n0), t.mul(t.add(m, loop.index), self.ldc))
+            with t.loop(t.const(0), cols, t.lanes) as inner:
+                mask = t.tail_mask(t.sub(cols, inner.index))
+                value = t.load(t.at(source, inner.index), t.vector("f32"))
+                t.store_masked(value, t.at(row, inner.index), mask)

@@ -1,0 +1,37 @@
+"""Whether a weight has changed since it was packed, in a few nanoseconds a weight."""
+
+from pydisc.codegen.common.assembly_text import PTR, Text
+
+CHANGED_ARGS = (("entries", PTR), ("count", "i64"), ("layout", PTR))
+
+
+def emit_weights_changed(t: Text) -> None:
+    """Emit `@weights_changed(entries, count, layout) -> i64`: 1 if some weight is not as expected.
+
+    An entry is (tensor, version, data): the address of the framework's tensor object and the
+    values expected of it. `layout` holds four byte offsets, see runtime/tensor_layout.py. A tensor
+    without a version counter (of inference mode) cannot change in place.
+    """
+    with t.function("weights_changed", CHANGED_ARGS, ["i64"]) as (entries, count, layout):
+        offsets = [t.load(t.at(layout, i, "i64"), "i64", align=8) for i in range(4)]
+        storage_at, data_at, counter_at, version_at = offsets
+        null = t.null()
+        zero = t.const(0)
+        with t.loop(zero, count, 1, [zero]) as loop:
+            entry = t.at(entries, t.mul(loop.index, t.const(3)), "i64")
+            tensor = t.load(entry, PTR, align=8)
+            version = t.load(t.at(entry, 1, "i64"), "i64", align=8)
+            data = t.load(t.at(entry, 2, "i64"), "i64", align=8)
+            storage = t.load(t.at(tensor, storage_at, "i8"), PTR, align=8)
+            now = t.load(t.at(storage, data_at, "i8"), "i64", align=8)
+            counter = t.load(t.at(tensor, counter_at, "i8"), PTR, align=8)
+            has_counter = t.op(f'llvm.icmp "ne" {counter}, {null} : {PTR}', "i1")
+            with t.when(has_counter, ["i64"]) as branch:
+                read = t.load(t.at(counter, version_at, "i8"), "i32", align=4)
+                branch.give(t.cast("extui", read, "i64"))
+            with branch.otherwise():
+                branch.give(version)
+            differs = t.or_(t.xor(now, data), t.xor(branch.results[0], version))
+            loop.carry(t.or_(loop.carried[0], differs))
+        changed = t.compare("ne", loop.results[0], zero)
+        t.ret(t.cast("extui", changed, "i64"))

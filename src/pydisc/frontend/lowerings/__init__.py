@@ -1,0 +1,29 @@
+"""One rule for each aten overload, by family. `rule_of(name)` finds it."""
+
+from pydisc.frontend.lowerings import (
+    attention,
+    elementwise,
+    factory,
+    indexing,
+    layout,
+    linalg,
+    normalization,
+    reduce,
+)
+from pydisc.frontend.lowerings.context import LoweringContext
+from pydisc.frontend.lowerings.registry import covered, lowering, rule_of
+
+__all__ = [
+    "LoweringContext",
+    "attention",
+    "covered",
+    "elementwise",
+    "factory",
+    "indexing",
+    "layout",
+    "linalg",
+    "lowering",
+    "normalization",
+    "reduce",
+    "rule_of",
+]

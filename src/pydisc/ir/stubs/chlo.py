@@ -1,0 +1,1 @@
+"""Stub: `chlo` has no Python module of its own; see the package docstring."""

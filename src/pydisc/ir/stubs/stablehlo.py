@@ -1,0 +1,1 @@
+"""Stub: `stablehlo` has no Python module of its own; see the package docstring."""

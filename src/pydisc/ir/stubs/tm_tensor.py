@@ -1,0 +1,1 @@
+"""Stub: `tm_tensor` has no Python module of its own; see the package docstring."""

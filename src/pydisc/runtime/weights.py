@@ -1,0 +1,152 @@
+"""Weights of a loaded program: their addresses, and packed copies that follow every change."""
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+
+import torch
+
+from pydisc.artifact.program import Program, WeightUse
+from pydisc.runtime.object_code import ObjectCode
+from pydisc.runtime.tensor_layout import tensor_layout
+
+_PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 8)
+_CHANGED = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+
+class WeightState:
+    """What the weights were when a table was made, and whether they still are."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor], changed: Callable[..., int]) -> None:
+        self.tensors = tensors
+        self.versions = [version_of(t) for t in tensors]
+        self.pointers = [t.untyped_storage().data_ptr() for t in tensors]
+        self._changed = changed
+        layout = tensor_layout()
+        self._layout = layout.as_array() if layout else None
+        self._entries = (ctypes.c_int64 * (3 * len(tensors) or 1))()
+        for i, tensor in enumerate(tensors):
+            self._entries[3 * i : 3 * i + 3] = tensor._cdata, self.versions[i], self.pointers[i]
+        self._arguments = (
+            ctypes.addressof(self._entries),
+            len(tensors),
+            ctypes.addressof(self._layout) if self._layout is not None else 0,
+        )
+
+    def holds(self) -> bool:
+        """Whether no weight changed in place or got other storage."""
+        if self._layout is not None:
+            return not self._changed(*self._arguments)
+        return all(self.same(i) for i in range(len(self.tensors)))
+
+    def same(self, i: int) -> bool:
+        """Whether one weight is as it was."""
+        tensor = self.tensors[i]
+        if version_of(tensor) != self.versions[i]:
+            return False
+        return tensor.untyped_storage().data_ptr() == self.pointers[i]
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """How often a tensor was changed in place; inference tensors do not count it."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+class Table:
+    """Addresses for kernels, with what keeps them valid. Never changed once in use."""
+
+    def __init__(
+        self, state: WeightState, addresses: list[int], buffers: list[torch.Tensor | None]
+    ):
+        self.state = state
+        self.buffers = buffers
+        self._array = (ctypes.c_int64 * max(len(addresses), 1))(*addresses)
+        self.addresses = addresses
+        self.address = ctypes.addressof(self._array)
+
+
+class WeightTable:
+    """The table of weight addresses that kernels read.
+
+    A weight that changed in place (its version counter moved) or got other storage is packed anew
+    before the next call. Calls that run meanwhile keep the table that they started with.
+    """
+
+    def __init__(self, program: Program, weights: Sequence[torch.Tensor], code: ObjectCode) -> None:
+        self._uses = program.weight_table
+        used = sorted({use.weight for use in self._uses})
+        self._position = {number: i for i, number in enumerate(used)}
+        self._tensors = [weights[number] for number in used]
+        packs = any(use.packed for use in self._uses)
+        self._pack: Callable[..., None] | None = _PACK(code.address("pack_b")) if packs else None
+        self._changed = _CHANGED(code.address("weights_changed"))
+        self._lock = threading.Lock()
+        self._table: Table | None = None
+        self.packs = 0
+        """How many times a weight has been packed."""
+
+    @property
+    def packed_bytes(self) -> int:
+        """Memory of the packed copies."""
+        table = self._table
+        return (
+            sum(
+                b.nbytes
+                for u, b in zip(self._uses, table.buffers, strict=True)
+                if u.packed and b is not None
+            )
+            if table
+            else 0
+        )
+
+    def current(self) -> Table:
+        """The table for a call that starts now; the caller holds it while the call runs."""
+        table = self._table
+        if table is not None and table.state.holds():
+            return table
+        with self._lock:
+            old = self._table
+            if old is None or not old.state.holds():
+                self._table = self._made(old)
+            assert self._table is not None
+            return self._table
+
+    def _made(self, old: Table | None) -> Table:
+        state = WeightState(self._tensors, self._changed)
+        addresses: list[int] = []
+        buffers: list[torch.Tensor | None] = []
+        for number, use in enumerate(self._uses):
+            i = self._position[use.weight]
+            if old is not None and old.state.same(i):
+                addresses.append(old.addresses[number])
+                buffers.append(old.buffers[number])
+                continue
+            source = self._contiguous(i)
+            if use.packed:
+                source = self._packed(use, source)
+            buffers.append(source)
+            addresses.append(source.data_ptr())
+        return Table(state, addresses, buffers)
+
+    def _contiguous(self, i: int) -> torch.Tensor:
+        return self._tensors[i].detach().contiguous()
+
+    def _packed(self, use: WeightUse, source: torch.Tensor) -> torch.Tensor:
+        """Panels of `use.panel` columns, aligned to 64 bytes."""
+        panels = -(-use.n // use.panel)
+        storage = torch.empty(panels * use.panel * use.k + 16, dtype=torch.float32)
+        skip = (-storage.data_ptr() % 64) // 4
+        packed = storage[skip:]
+        assert self._pack is not None
+        self._pack(
+            source.data_ptr() + 4 * use.offset,
+            use.stride_k,
+            use.stride_n,
+            use.k,
+            use.n,
+            packed.data_ptr(),
+            0,
+            panels,
+        )
+        self.packs += 1
+        return packed
