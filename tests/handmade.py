@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+import torch.utils._pytree as pytree
 from torch_mlir.dialects import func
 from torch_mlir.ir import FunctionType, InsertionPoint, Module, TypeAttr
 
@@ -44,7 +45,7 @@ class Handmade:
 def handmade(
     inputs: Sequence[Spec], body: Body, weights: Sequence[torch.Tensor] = ()
 ) -> Iterator[Handmade]:
-    """A verified module whose `@main` takes inputs and f32 weights and returns what body(b, *args) gives."""
+    """A verified module: `@main` takes inputs and f32 weights, returns what body(b, *args) gives."""
     with open_context():
         cx = ShapeContext()
         symbols = SymbolTable(cx)
@@ -91,6 +92,7 @@ def load(inputs: Sequence[Spec], body: Body, weights: Sequence[torch.Tensor] = (
         specs = [
             InputSpec(f"x{i}", i, dtype, made.shapes[i]) for i, (_, dtype) in enumerate(inputs)
         ]
+        _, leaf = pytree.tree_flatten(None)  # the caller hands over flat tensors
         capture = Capture(
             module=made.module,
             symbols=made.symbols,
@@ -98,7 +100,8 @@ def load(inputs: Sequence[Spec], body: Body, weights: Sequence[torch.Tensor] = (
             inputs=specs,
             weights=[Weight(f"w{i}", w) for i, w in enumerate(weights)],
             outputs=[],
-            out_spec=None,
+            out_spec=leaf,
+            in_spec=leaf,
             guards=[],
             constants={},
             mutations=[],

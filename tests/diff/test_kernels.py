@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+
 from handmade import load
 from pydisc.ir.builder import Builder, Value
+from pydisc.runtime.dtypes import TORCH_DTYPE
 
 SIZES = (0, 1, 2, 7, 8, 31, 32, 33, 127, 1024)
 BATCHES = (0, 1, 3)
@@ -209,9 +211,7 @@ def test_transposes_pads_slices() -> None:
 
 @pytest.mark.parametrize("dtype", ["f64", "i64", "i32", "ui8", "i1"])
 def test_dtypes_through_convert_and_compare(dtype: str) -> None:
-    torch_dtype = {
-        "f64": torch.float64, "i64": torch.int64, "i32": torch.int32, "ui8": torch.uint8, "i1": torch.bool,
-    }[dtype]  # fmt: skip
+    torch_dtype = TORCH_DTYPE[dtype]
 
     def body(b: Builder, x: Value) -> Sequence[Value]:
         f = b.convert(x, "f32")

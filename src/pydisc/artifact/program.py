@@ -57,7 +57,10 @@ class WeightUse:
 
 @dataclass(frozen=True)
 class Check:
-    """A condition that `prepare` evaluates; `kind`: size (of an input), branch, assert, specialize."""
+    """A condition that `prepare` evaluates.
+
+    kind: size (of an input), branch, assert, specialize.
+    """
 
     kind: str
     text: str

@@ -84,7 +84,7 @@ def compile_capture(capture: Capture, timer: StageTimer) -> CompiledTrace:
 
 
 def schedule_region(region: Region, target: CpuTarget, weights: frozenset[int]) -> ScheduledRegion:
-    """The kernels of a region of the plan. `weights` are the tensors that are packed ahead of calls."""
+    """The kernels of a region. `weights` are the tensors that are packed ahead of calls."""
     if region.kind == "extern":
         return ScheduledRegion(region, ())
     outputs = tuple(region.outputs)
@@ -106,7 +106,8 @@ def _schedules_text(regions: Sequence[ScheduledRegion]) -> str:
     for number, region in enumerate(regions):
         for kernel in region.kernels:
             lines.append(
-                f"{number}: {kernel.schedule}  units={kernel.units} params={list(map(str, kernel.params))}"
+                f"{number}: {kernel.schedule}  units={kernel.units} "
+                f"params={list(map(str, kernel.params))}"
             )
         if not region.kernels:
             lines.append(f"{number}: extern")

@@ -121,8 +121,8 @@ class Report:
             (
                 "Summary",
                 [
-                    f"traces {len(self.traces)}, compiles {self.compiles}, recompiles {self.recompiles}, "
-                    f"fallbacks {len(self.fallbacks)}",
+                    f"traces {len(self.traces)}, compiles {self.compiles}, "
+                    f"recompiles {self.recompiles}, fallbacks {len(self.fallbacks)}",
                     f"calls {self.calls}, of them in eager mode {self.eager_calls}",
                     *self.notes,
                 ],
@@ -168,8 +168,9 @@ class Report:
             )
         style = "body{font-family:sans-serif}pre{margin:0}summary{font-weight:bold}"
         return (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>pydisc report</title>'
-            f"<style>{style}</style></head><body><h1>pydisc report</h1>{''.join(body)}</body></html>"
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            f"<title>pydisc report</title><style>{style}</style></head>"
+            f"<body><h1>pydisc report</h1>{''.join(body)}</body></html>"
         )
 
 

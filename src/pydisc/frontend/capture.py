@@ -1,11 +1,12 @@
 """Capturing a function as a StableHLO module with symbolic sizes."""
 
+import gc
 import inspect
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,7 @@ from torch_mlir.ir import (
 
 import pydisc
 from pydisc.frontend.dtypes import name_of
+from pydisc.frontend.library_adapters import adapted_libraries
 from pydisc.frontend.module_state import ModuleState
 from pydisc.frontend.outputs import flatten_result, register_known_containers
 from pydisc.frontend.shape_env import ShapeEnvShim
@@ -145,6 +147,30 @@ def capture(
     `state` is the module whose parameters give weights their names, and whose attributes are put
     back afterwards. Raises Unsupported, with the user's line, for what cannot be traced.
     """
+    with _without_garbage_collection():
+        return _capture(fn, args, kwargs, state, dynamic, weights_as_args)
+
+
+@contextmanager
+def _without_garbage_collection() -> Generator[None]:
+    """A trace makes many small objects; collecting among all of a large model's takes a second."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _capture(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    state: nn.Module | None,
+    dynamic: Sequence[Sequence[int | str]] | None,
+    weights_as_args: Sequence[int],
+) -> Capture:
     register_known_containers((args, kwargs))
     leaves, in_spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     task = _Task(fn, leaves, in_spec, state, dynamic, frozenset(weights_as_args))
@@ -155,9 +181,10 @@ def capture(
         trace = _Trace(task, equal)
         try:
             result = trace.run()
+            complete = True
         except _Restart:
             saved.restore(leaks_matter=False)
-            result = None
+            result, complete = None, False
         except PydiscError:
             saved.restore(leaks_matter=False)
             raise
@@ -175,10 +202,9 @@ def capture(
         if found:
             reported += [e for e, _, _ in found]
             _merge(equal, found)
-            if result is not None:
+            if complete:
                 saved.restore(leaks_matter=False)
             continue
-        assert result is not None
         assigned = saved.restore()
         done = trace.finish(result, list(assigned.values()))
         done.input_equalities = reported
@@ -200,14 +226,22 @@ def _raised_at(error: BaseException) -> SourceLine | None:
 
 # -- sizes that prove to be one ----------------------------------------------------------------------
 def equalities(guards: Sequence[Guard]) -> list[tuple[InputEquality, str, Size | str]]:
-    """Guards `symbol == symbol` and `symbol == constant` that hold: (report, symbol, equal to)."""
+    """Guards `symbol == symbol` and `symbol == constant` that hold: (report, symbol, equal to).
+
+    Two guards `a >= b` and `b >= a` are one too.
+    """
     found: list[tuple[InputEquality, str, Size | str]] = []
+    at_least: set[Dim] = set()
     for guard in guards:
-        if guard.kind == "specialize" or not guard.value or guard.cond.kind != "eq":
+        if guard.kind == "specialize":
             continue
-        pair = _equal_pair(guard.cond.args[0])
-        if pair is not None:
-            found.append((InputEquality(str(guard.cond), guard.where), *pair))
+        cond = guard.cond if guard.value else guard.cond.sym_not()
+        if cond.kind == "ge":
+            at_least.add(cond.args[0])
+        if cond.kind == "eq" or (cond.kind == "ge" and cond.args[0].neg() in at_least):
+            pair = _equal_pair(cond.args[0])
+            if pair is not None:
+                found.append((InputEquality(f"{pair[0]} == {pair[1]}", guard.where), *pair))
     return found
 
 
@@ -230,7 +264,10 @@ def _equal_pair(dim: Dim) -> tuple[str, Size | str] | None:
 
 def _merge(equal: dict[str, Size | str], found: Sequence[tuple[Any, str, Size | str]]) -> None:
     for _, name, other in found:
-        old, new = _resolve(equal, name), _resolve(equal, other) if isinstance(other, str) else other
+        old, new = (
+            _resolve(equal, name),
+            _resolve(equal, other) if isinstance(other, str) else other,
+        )
         if isinstance(old, str):
             if old != new:
                 equal[old] = new
@@ -259,11 +296,15 @@ class _Task:
     def input_names(self) -> dict[int, str]:
         """A name for each leaf: the parameter's, with the path below it."""
         tree = pytree.tree_unflatten(range(len(self.leaves)), self.in_spec)
+        try:
+            paths = pytree.tree_leaves_with_path(tree)
+        except ValueError:  # a container registered without names for its parts
+            return {i: f"args[{i}]" for i in range(len(self.leaves))}
         names = _positional_names(self.fn)
         found: dict[int, str] = {}
-        for path, leaf in pytree.tree_leaves_with_path(tree):
-            first, key, rest = path[0].idx, path[1], path[2:]
-            if first == 1:
+        for path, leaf in paths:
+            top, key, rest = cast(Any, path[0]), cast(Any, path[1]), path[2:]
+            if top.idx == 1:
                 base = str(key.key)
             else:
                 base = names[key.idx] if key.idx < len(names) else f"args[{key.idx}]"
@@ -312,7 +353,7 @@ class _Trace:
     def _after_op(self) -> None:
         guards = self.shapes.guards
         if len(guards) != self._guards_seen:
-            if self.tracer.op_count < _RESTART_BEFORE and equalities(guards[self._guards_seen :]):
+            if self.tracer.op_count < _RESTART_BEFORE and equalities(guards):
                 raise _Restart
             self._guards_seen = len(guards)
 
@@ -335,7 +376,9 @@ class _Trace:
                 entry = self.task.dynamic[number][axis]
                 name = entry if isinstance(entry, int) else _symbol_name(entry)
             resolved = _resolve(self.equal, name) if isinstance(name, str) else name
-            sizes.append(self.shapes.symbol(resolved, int(hint)) if isinstance(resolved, str) else resolved)
+            sizes.append(
+                self.shapes.symbol(resolved, int(hint)) if isinstance(resolved, str) else resolved
+            )
         return tuple(sizes)
 
     def _make_inputs(self) -> list[Any]:
@@ -370,6 +413,7 @@ class _Trace:
         with (
             torch.no_grad(),
             _compiling(),
+            adapted_libraries(),
             torch._C._AutoDispatchBelowAutograd(),  # pyright: ignore[reportAttributeAccessIssue]
             self.tracer,
         ):
@@ -389,7 +433,10 @@ class _Trace:
         self.main.attributes["function_type"] = TypeAttr.get(kind)
         named = [*(i.name for i in self.inputs), *(w.name for w in self.weights)]
         self.main.attributes["arg_attrs"] = ArrayAttr.get(
-            [DictAttr.get({"disc.name": StringAttr.get(name)}) for name in self._argument_names(named)]
+            [
+                DictAttr.get({"disc.name": StringAttr.get(name)})
+                for name in self._argument_names(named)
+            ]
         )
         self.symbols.write(self.module)
         return Capture(
@@ -427,7 +474,13 @@ class _Trace:
     def _output(self, leaf: Any, returned: dict[Value, int]) -> OutputSpec:
         if isinstance(leaf, torch.SymInt | torch.SymFloat | torch.SymBool):
             node = leaf.node
-            value = node.guard_int() if node.is_int() else node.guard_float() if node.is_float() else node.guard_bool()
+            value = (
+                node.guard_int()
+                if node.is_int()
+                else node.guard_float()
+                if node.is_float()
+                else node.guard_bool()
+            )
             return OutputSpec("constant", value=value)
         if not isinstance(leaf, Tensor):
             return OutputSpec("constant", value=leaf)

@@ -41,8 +41,19 @@ def reshape(tracer: Any, x: Tensor, shape: Sequence[Any]) -> Any:
     target = tracer.cx.infer_shape(value.shape, tracer._convert(shape))
     if target == value.shape:
         return _run(tracer, aten.alias.default, x)
-    viewable = x._strides is None or views.reshape_without_copy(value.shape, x._strides, target)
-    return _run(tracer, aten.view.default if viewable else aten._unsafe_view.default, x, target)
+    if x._strides is None or views.reshape_without_copy(value.shape, x._strides, target):
+        return _run(tracer, aten.view.default, x, target)
+    out = _run(tracer, aten._unsafe_view.default, x, target)
+    tracer.copied_reshape(out, x)
+    return out
+
+
+@_composite("aten.as_strided.default")
+def as_strided(tracer: Any, x: Tensor, *_: Any, **__: Any) -> Any:
+    """Left to the framework, which sees every tensor without gaps."""
+    if tracer.traced(x)._strides is not None:
+        raise Unsupported("as_strided", "the tensor is not contiguous")
+    return NotImplemented
 
 
 @_composite("aten.flatten.using_ints")
@@ -64,7 +75,9 @@ def unflatten(tracer: Any, x: Tensor, dim: int, sizes: Sequence[Any]) -> Any:
     value = tracer.value_of(x)
     axis = tracer.cx.axis(value, dim)
     parts = tracer.cx.infer_shape((value.shape[axis],), tracer._convert(sizes))
-    return _run(tracer, aten.view.default, x, [*value.shape[:axis], *parts, *value.shape[axis + 1 :]])
+    return _run(
+        tracer, aten.view.default, x, [*value.shape[:axis], *parts, *value.shape[axis + 1 :]]
+    )
 
 
 @_composite("aten.view_as.default")
@@ -107,7 +120,15 @@ def _to(tracer: Any, x: Tensor, dtype: Any, device: Any, copy: bool) -> Any:
 
 
 @_composite("aten.to.dtype")
-def to_dtype(tracer: Any, x: Tensor, dtype: Any, non_blocking: bool = False, copy: bool = False, *_: Any, **__: Any) -> Any:
+def to_dtype(
+    tracer: Any,
+    x: Tensor,
+    dtype: Any,
+    non_blocking: bool = False,
+    copy: bool = False,
+    *_: Any,
+    **__: Any,
+) -> Any:
     """Element type conversion; itself if there is nothing to do."""
     return _to(tracer, x, dtype, None, copy)
 
@@ -122,14 +143,29 @@ def to_dtype_layout(
 
 @_composite("aten.to.device")
 def to_device(
-    tracer: Any, x: Tensor, device: Any, dtype: Any, non_blocking: bool = False, copy: bool = False, *_: Any, **__: Any
+    tracer: Any,
+    x: Tensor,
+    device: Any,
+    dtype: Any,
+    non_blocking: bool = False,
+    copy: bool = False,
+    *_: Any,
+    **__: Any,
 ) -> Any:
     """Element type conversion; itself if there is nothing to do."""
     return _to(tracer, x, dtype, device, copy)
 
 
 @_composite("aten.to.other")
-def to_other(tracer: Any, x: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, *_: Any, **__: Any) -> Any:
+def to_other(
+    tracer: Any,
+    x: Tensor,
+    other: Tensor,
+    non_blocking: bool = False,
+    copy: bool = False,
+    *_: Any,
+    **__: Any,
+) -> Any:
     """In the element type of another."""
     return _to(tracer, x, other.dtype, other.device, copy)
 

@@ -29,7 +29,9 @@ class ModuleState:
             self._saved.append((name, attributes, dict(attributes), contents))
         self._random = torch.get_rng_state()
 
-    def restore(self, leaks_matter: bool = True) -> dict[tuple[int, str], tuple[torch.Tensor, TracedTensor]]:
+    def restore(
+        self, leaks_matter: bool = True
+    ) -> dict[tuple[int, str], tuple[torch.Tensor, TracedTensor]]:
         """Undo every change; return the buffers that were assigned: (old, new) by place.
 
         Raises Unsupported if a tensor of the trace was kept in another attribute: what the next
@@ -55,7 +57,9 @@ class ModuleState:
                     if key == "_buffers":
                         for entry in list(found):
                             pair = contents[key].get(entry), found[entry]
-                            if isinstance(pair[0], torch.Tensor) and isinstance(pair[1], TracedTensor):
+                            if isinstance(pair[0], torch.Tensor) and isinstance(
+                                pair[1], TracedTensor
+                            ):
                                 assigned[number, entry] = pair  # pyright: ignore
                                 del found[entry]
                     for entry, new in found.items():

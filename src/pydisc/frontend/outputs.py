@@ -25,6 +25,7 @@ def register_known_containers(tree: Any) -> None:
                 _flatten_cache,
                 _unflatten_cache,
                 serialized_type_name=f"{kind.__module__}.{kind.__name__}",
+                flatten_with_keys_fn=_flatten_cache_with_keys,
             )
 
 
@@ -36,10 +37,23 @@ def _flatten_cache(cache: Any) -> tuple[list[Any], Any]:
     """Keys and values of each layer, which must be plain layers; the context is how to make it anew."""
     for layer in cache.layers:
         if type(layer).__name__ != "DynamicLayer":
-            raise Unsupported(f"a cache layer of type {type(layer).__name__}", "only DynamicLayer is known")
+            raise Unsupported(
+                f"a cache layer of type {type(layer).__name__}", "only DynamicLayer is known"
+            )
     filled = [layer.is_initialized for layer in cache.layers]
-    tensors = [t for layer in cache.layers if layer.is_initialized for t in (layer.keys, layer.values)]
+    tensors = [
+        t for layer in cache.layers if layer.is_initialized for t in (layer.keys, layer.values)
+    ]
     return tensors, (type(cache), tuple(filled), tuple(type(layer) for layer in cache.layers))
+
+
+def _flatten_cache_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    tensors, context = _flatten_cache(cache)
+    filled = [i for i, is_filled in enumerate(context[1]) if is_filled]
+    keys = [
+        pytree.GetAttrKey(f"layers[{i}].{name}") for i in filled for name in ("keys", "values")
+    ]
+    return list(zip(keys, tensors, strict=True)), context
 
 
 def _unflatten_cache(values: Any, context: Any) -> Any:

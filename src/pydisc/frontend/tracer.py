@@ -19,7 +19,17 @@ from pydisc.support.errors import Unsupported
 from pydisc.support.source import SourceLine, current_source_line
 
 _PLAIN = frozenset(
-    (int, float, bool, str, type(None), torch.dtype, torch.layout, torch.device, torch.memory_format)
+    (
+        int,
+        float,
+        bool,
+        str,
+        type(None),
+        torch.dtype,
+        torch.layout,
+        torch.device,
+        torch.memory_format,
+    )
 )
 _CPU = torch.device("cpu")
 
@@ -101,8 +111,15 @@ class Tracer(TorchDispatchMode):
         self.weights: dict[int, TracedWeight] = {}
         self._add_weight = add_weight
         self._any_write = False
+        self._decomposing = 0
+        self._perhaps_views: list[tuple[TracedTensor, TracedTensor, list[Dim]]] = []
         self._symints: dict[Dim, SymInt] = {}
         self._layouts: dict[Any, tuple[list[Any], list[Any]]] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: otherwise torch wraps each dispatch to keep Dynamo away, which is not running."""
+        return False
 
     # -- between torch's objects and ours ----------------------------------------------------------
     def symint(self, size: Any) -> Any:
@@ -146,7 +163,10 @@ class Tracer(TorchDispatchMode):
     def _weight(self, tensor: Tensor) -> TracedWeight:
         found = self.weights.get(id(tensor))
         if found is None:
-            if tensor.layout is not torch.strided or type(tensor) not in (Tensor, torch.nn.Parameter):
+            if tensor.layout is not torch.strided or type(tensor) not in (
+                Tensor,
+                torch.nn.Parameter,
+            ):
                 raise Unsupported(
                     f"a tensor of type {type(tensor).__name__}, layout {tensor.layout}",
                     "only plain dense tensors are compiled",
@@ -220,6 +240,10 @@ class Tracer(TorchDispatchMode):
             self.b.where = current_source_line()
         try:
             out = self._dispatch(func, args, kwargs)
+        except Unsupported as error:
+            if error.where is not None:
+                raise
+            raise Unsupported(error.what, error.why, error.hint, current_source_line()) from error
         finally:
             shapes.eager_bool = eager
         if eager:
@@ -290,6 +314,8 @@ class Tracer(TorchDispatchMode):
         if self._any_write:
             self._refresh(target)
         self._any_write = True
+        if self._perhaps_views:
+            self._settle_aliases(target)
         shape, dtype = target._value.shape, target._value.dtype
         value = self.cx.broadcast(self.cx.convert(value, dtype), shape)
         if target._view is not None:
@@ -302,14 +328,32 @@ class Tracer(TorchDispatchMode):
         target._writes += 1
         return target
 
+    def copied_reshape(self, copy: TracedTensor, source: TracedTensor) -> None:
+        """Note a reshape by copy that would be a view if some of the sizes were 1."""
+        sizes = [s for s in source._value.shape if isinstance(s, Dim)]
+        if sizes:
+            self._perhaps_views.append((_root(copy), _root(source), sizes))
+
+    def _settle_aliases(self, target: TracedTensor) -> None:
+        """Before a write: guard that what was copied is no view of what is written, or the reverse."""
+        root = _root(target)
+        for copy, source, sizes in self._perhaps_views:
+            if root is copy or root is source:
+                for size in sizes:
+                    if self.shapes.guard(size.eq(1), "branch"):
+                        self._refuse(
+                            "writing to a tensor after reshape()",
+                            f"whether the two share memory depends on the size {size}, which is 1",
+                        )
+
     def _in_place(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The functional form, then a write."""
         target = self.traced(args[0])
         self._refresh(target)
         name = func._schema.name.split("::")[1]
-        packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
+        packet = getattr(torch.ops.aten, _functional_name(name), None)
         functional = getattr(packet, func._overloadname, None)
-        if functional is None or not name.endswith("_"):
+        if functional is None:
             self._refuse(str(func), "it changes a tensor in a way that the tracer does not know")
         out = self.value_of(self._dispatch(functional, args, kwargs))
         if len(out.shape) != len(target._value.shape):
@@ -346,22 +390,24 @@ class Tracer(TorchDispatchMode):
         if table is not None and str(func) not in _KEPT_WHOLE:
             steps.append(table)
         for step in steps:
-            guards = len(self.shapes.guards)
+            self._decomposing += 1
             try:
                 with self:
                     out = step(*args, **kwargs)
             except Unsupported:
                 raise
-            except Exception:  # noqa: BLE001 - a decomposition that cannot take symbolic sizes
-                if len(self.shapes.guards) != guards:
-                    raise
+            except Exception:  # a decomposition that cannot take symbolic sizes
                 continue
+            finally:
+                self._decomposing -= 1
             if out is not NotImplemented:
                 return out
         return NotImplemented
 
     def _extern(self, func: Any, op: _Op, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Left to the framework: sizes by the op's own meta kernel on our symbolic sizes."""
+        if self._decomposing and func.namespace != "aten":
+            raise _NoGoodDecomposition(op.name)
         outs = self._meta_results(func, op, args, kwargs)
         inputs: list[Value] = []
 
@@ -398,6 +444,12 @@ class Tracer(TorchDispatchMode):
     ) -> list[Any]:
         from torch._dispatch.python import enable_python_dispatcher
 
+        if op.name in _LIKE_FIRST or op.name == "aten.native_dropout.default":
+            value = self.value_of(args[0])
+            dtype = kwargs.get("dtype") or TORCH_OF[value.dtype]
+            like = _Like(value.shape, dtype)
+            return [like] if op.name in _LIKE_FIRST else [like, _Like(value.shape, torch.bool)]
+
         def meta(arg: Any) -> Any:
             if isinstance(arg, Tensor):
                 sizes = [self.symint(s) for s in self.value_of(arg).shape]
@@ -414,13 +466,59 @@ class Tracer(TorchDispatchMode):
                 out = func(*(meta(a) for a in args), **options)
         except Unsupported:
             raise
-        except Exception as error:  # noqa: BLE001 - any failure means that we cannot tell the sizes
+        except Exception as error:
             self._refuse(op.name, f"no rule, and its result's size is not known: {error}")
         return list(out) if isinstance(out, list | tuple) else [out]
 
 
-_KEPT_WHOLE = frozenset(("aten.native_dropout.default", "aten.convolution.default"))
-"""Decompositions that would be worse than the op: random numbers drawn in another order, and so on."""
+_KEPT_WHOLE = frozenset(
+    f"aten.{name}"
+    for name in (
+        "native_dropout.default",
+        "bernoulli.default",
+        "bernoulli.p",
+        "convolution.default",
+        "max_pool2d_with_indices.default",
+        "unfold.default",
+    )
+)
+"""Ops whose decomposition is worse: other random numbers, as many gathers as a window has places."""
+
+_LIKE_FIRST = frozenset(
+    (
+        *("aten.rand_like.default", "aten.randn_like.default", "aten.bernoulli.default"),
+        *("aten.normal_functional.default", "aten.uniform.default", "aten.bernoulli.p"),
+    )
+)
+"""Ops without a rule whose result has the shape of their first argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Like:
+    """Shape and type of a result."""
+
+    shape: Any
+    dtype: torch.dtype
+
+
+def _functional_name(name: str) -> str:
+    """The op that computes what an in-place op writes."""
+    if name == "normal_":
+        return "normal_functional"
+    if name.startswith("__i"):
+        return f"__{name.removeprefix('__i')}"
+    return name.removesuffix("_")
+
+
+def _root(tensor: TracedTensor) -> TracedTensor:
+    """What a view is a view of in the end."""
+    while tensor._view is not None:
+        tensor = tensor._view.base
+    return tensor
+
+
+class _NoGoodDecomposition(Exception):
+    """A decomposition led to an internal op of torch without a rule: better keep the op whole."""
 
 
 def unwrap_size(size: Any) -> Any:

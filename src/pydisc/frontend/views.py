@@ -165,7 +165,9 @@ def _of_unsqueeze(shape: Shape, strides: Shape, args: Sequence[Any], out: Shape)
 def _of_expand(shape: Shape, strides: Shape, args: Sequence[Any], out: Shape) -> Shape:
     offset = len(out) - len(shape)
     kept = (
-        0 if isinstance(mine, int) and mine == 1 and not (isinstance(wide, int) and wide == 1) else step
+        0
+        if isinstance(mine, int) and mine == 1 and not (isinstance(wide, int) and wide == 1)
+        else step
         for mine, wide, step in zip(shape, out[offset:], strides, strict=True)
     )
     return (*(0 for _ in range(offset)), *kept)

@@ -1,6 +1,6 @@
 """A read-only view of `@main` for planning: nodes, values and their users, with sizes as Dims."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,8 @@ from pydisc.ir.types import dtype_of, shape_of
 from pydisc.shape import SymbolTable
 
 UNARY = frozenset(
-    "abs negate exponential exponential_minus_one log log_plus_one sqrt rsqrt cbrt tanh logistic sine cosine tan "
-    "floor ceil sign not round_nearest_even round_nearest_afz is_finite".split()
+    "abs negate exponential exponential_minus_one log log_plus_one sqrt rsqrt cbrt tanh logistic "
+    "sine cosine tan floor ceil sign not round_nearest_even round_nearest_afz is_finite".split()
 )
 BINARY = frozenset(
     "add subtract multiply divide maximum minimum power remainder and or xor atan2 "
@@ -26,8 +26,8 @@ FREE = LAYOUT | LEAVES
 """Ops that never need a kernel of their own: they fold into the accesses of their users."""
 
 TRANSCENDENTAL = frozenset(
-    "exponential exponential_minus_one log log_plus_one tanh logistic sine cosine tan power elementwise "
-    "atan2 remainder".split()
+    "exponential exponential_minus_one log log_plus_one tanh logistic sine cosine tan power "
+    "elementwise atan2 remainder".split()
 )
 
 _DYNAMIC = {
@@ -52,6 +52,7 @@ class Node:
 
     @property
     def result(self) -> int:
+        """The first result."""
         return self.results[0]
 
 
@@ -67,7 +68,7 @@ class TensorInfo:
 
 
 class Graph:
-    """The data ops of a module's `@main`, in order. Shape arithmetic is left out: sizes are Dims."""
+    """The data ops of a module's `@main`, in order; no shape arithmetic: sizes are Dims."""
 
     def __init__(self, module: Module, symbols: SymbolTable) -> None:
         self.module = module
@@ -137,52 +138,21 @@ class Graph:
         self.tensors[tensor].users.append(user)
 
     def _attributes(self, name: str, op: Operation) -> dict[str, Any]:
-        match name:
-            case "constant":
-                return {"value": dense.splat(op)}
-            case "broadcast_in_dim":
-                return {"dims": dense.ints(op, "broadcast_dimensions")}
-            case "transpose":
-                return {"permutation": dense.ints(op, "permutation")}
-            case "iota":
-                return {"axis": dense.integer(op, "iota_dimension")}
-            case "slice":
-                if op.name == "stablehlo.slice":
-                    return {
-                        "starts": dense.ints(op, "start_indices"),
-                        "strides": dense.ints(op, "strides"),
-                    }
-                return {
-                    "starts": self._sizes[op.operands[1]],
-                    "strides": self._sizes[op.operands[3]],
-                }
-            case "concatenate":
-                return {"axis": dense.integer(op, "dimension")}
-            case "pad":
-                return {
-                    "low": dense.ints(op, "edge_padding_low"),
-                    "high": dense.ints(op, "edge_padding_high"),
-                }
-            case "compare":
-                text = str(op.attributes["comparison_direction"])
-                return {"direction": text.split()[-1].rstrip(">")}
-            case "elementwise":
-                return {"fn": dense.string(op, "fn")}
-            case "reduce":
-                body = op.regions[0].blocks[0].operations[0].operation.name
-                return {"kind": body.split(".", 1)[1], "axes": dense.ints(op, "dimensions")}
-            case "dot_general":
-                return _dot_dimensions(str(op.attributes["dot_dimension_numbers"]))
-            case "extern":
-                return {key: dense.string(op, key) for key in ("target", "args", "reason")}
-            case _:
-                return {}
+        if op.name == "stablehlo.real_dynamic_slice":
+            return {
+                "starts": self._sizes[op.operands[1]],
+                "strides": self._sizes[op.operands[3]],
+            }
+        read = _ATTRIBUTES.get(name)
+        return read(op) if read is not None else {}
 
     # -- queries -------------------------------------------------------------------------------
     def shape(self, tensor: int) -> tuple[Any, ...]:
+        """The sizes of a tensor."""
         return self.tensors[tensor].shape
 
     def producer(self, tensor: int) -> Node | None:
+        """The node that computes a tensor; None for an argument."""
         return self.tensors[tensor].producer
 
     def where(self, node: Node) -> str:
@@ -204,3 +174,34 @@ def _dot_dimensions(text: str) -> dict[str, Any]:
             inside = text.split(key, 1)[1].split("[", 1)[1].split("]", 1)[0]
             out[short] = [int(t) for t in inside.split(",") if t.strip()]
     return out
+
+
+def _reduce_kind(op: Operation) -> str:
+    return op.regions[0].blocks[0].operations[0].operation.name.split(".", 1)[1]
+
+
+def _direction(op: Operation) -> str:
+    return str(op.attributes["comparison_direction"]).split()[-1].rstrip(">")
+
+
+_ATTRIBUTES: dict[str, Callable[[Operation], dict[str, Any]]] = {
+    "broadcast_in_dim": lambda op: {"dims": dense.ints(op, "broadcast_dimensions")},
+    "compare": lambda op: {"direction": _direction(op)},
+    "concatenate": lambda op: {"axis": dense.integer(op, "dimension")},
+    "constant": lambda op: {"value": dense.splat(op)},
+    "dot_general": lambda op: _dot_dimensions(str(op.attributes["dot_dimension_numbers"])),
+    "elementwise": lambda op: {"fn": dense.string(op, "fn")},
+    "extern": lambda op: {key: dense.string(op, key) for key in ("target", "args", "reason")},
+    "iota": lambda op: {"axis": dense.integer(op, "iota_dimension")},
+    "pad": lambda op: {
+        "low": dense.ints(op, "edge_padding_low"),
+        "high": dense.ints(op, "edge_padding_high"),
+    },
+    "reduce": lambda op: {"kind": _reduce_kind(op), "axes": dense.ints(op, "dimensions")},
+    "slice": lambda op: {
+        "starts": dense.ints(op, "start_indices"),
+        "strides": dense.ints(op, "strides"),
+    },
+    "transpose": lambda op: {"permutation": dense.ints(op, "permutation")},
+}
+"""How to read the attributes of each op that has some."""

@@ -49,9 +49,16 @@ def is_zero(size: Size) -> bool:
 class Expr:
     """One value at a point.
 
-    op: load (slot, index) | const (value) | index (the integer `index`) | take (slot, index, stride,
-    bound; args = row number) | reduce (fn = kind, reduced axes) | accumulator (the dot's sum) | apply (fn).
-    `axes`: the axes that the value depends on.
+    op        what it is                       fields
+    load      an element of an input           slot, index
+    take      one of a row chosen at run time  slot, index, stride, bound; args: the row number
+    const     a constant                       value
+    index     an integer                       index
+    apply     an element-wise function         fn, args
+    reduce    over the axes `reduced`          fn, args
+    accumulator   the sum of the contraction
+
+    `axes` are those that the value depends on.
     """
 
     op: str
@@ -78,7 +85,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """sum over k of a * b; each operand addressed by a linear form; groups list axes, outermost first."""
+    """The sum over k of a * b. `lhs`, `rhs` are addresses; groups list axes, outermost first."""
 
     lhs_slot: int
     lhs: Linear

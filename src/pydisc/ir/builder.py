@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch_mlir.ir import (
     ArrayAttr,
@@ -242,7 +242,10 @@ class Builder:
         strides: Sequence[int],
         shape: Iterable[Any] | None = None,
     ) -> Value:
-        """x[starts:limits:strides], in range. `shape` is the result's, if the caller knows it simpler."""
+        """x[starts:limits:strides], in range.
+
+        `shape` is the result's, if the caller knows a simpler one.
+        """
         if shape is None:
             shape = (
                 (limit - start + (step - 1)) // step
@@ -293,7 +296,12 @@ class Builder:
         )
 
     # -- reductions, contractions, indexing ----------------------------------------------------
-    _REDUCE_INIT = {"add": 0, "multiply": 1, "or": False, "and": True}
+    _REDUCE_INIT: ClassVar[dict[str, int | bool]] = {
+        "add": 0,
+        "multiply": 1,
+        "or": False,
+        "and": True,
+    }
 
     def _reduce_init(self, kind: str, dtype: str) -> Value:
         if kind in self._REDUCE_INIT:
@@ -310,7 +318,7 @@ class Builder:
         return self.constant(-(2 ** (bits - 1)) if lowest else 2 ** (bits - 1) - 1, dtype)
 
     def reduce(self, kind: str, x: Value, axes: Sequence[int]) -> Value:
-        """add|multiply|maximum|minimum|and|or over axes, which are dropped. Empty gives the neutral element."""
+        """add|multiply|maximum|minimum|and|or over axes, which go; of nothing: the neutral element."""
         shape = tuple(s for i, s in enumerate(x.shape) if i not in axes)
         init = self._reduce_init(kind, x.dtype)
         attributes: dict[str, Attribute] = {"dimensions": DenseI64ArrayAttr.get(sorted(axes))}
@@ -372,7 +380,7 @@ class Builder:
         results: Sequence[tuple[Shape, str]],
         reason: str,
     ) -> list[Value]:
-        """`disc.extern`: an operator that the framework runs, with its argument template and the reason."""
+        """`disc.extern`: an operator that the framework runs, with its arguments and the reason."""
         attributes: dict[str, Attribute] = {
             "target": StringAttr.get(target),
             "args": StringAttr.get(args_template),

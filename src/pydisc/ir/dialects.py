@@ -1,4 +1,4 @@
-"""The two dialects of ours: `disc_shape` (what is known of sizes) and `disc` (kernels, calls, fallbacks).
+"""Our dialects: `disc_shape` (what is known of sizes) and `disc` (kernels, calls, fallbacks).
 
 Specification: docs/spec/shape_constraint_ir.md and docs/spec/disc_dialect.md.
 """
@@ -19,7 +19,10 @@ class DiscShape(ext.Dialect, name="disc_shape"):
 
 
 class SymbolicDimOp(DiscShape.Operation, name="symbolic_dim"):
-    """A named size. Discardable attributes: min, max, divisor, likely_values, expr (a derived size)."""
+    """A named size.
+
+    Discardable attributes: min, max, divisor, likely_values, expr (of a derived size).
+    """
 
     sym_name: StringAttr
 

@@ -52,7 +52,7 @@ class MlirPasses(Pass):
 
 
 def run_pipeline(m: Module, passes: Sequence[Pass], cx: PassContext, level: str) -> None:
-    """Run passes in order, verifying after each if `cx.verify_level` is 2, at the end if it is 1."""
+    """Run passes in order. Verify after each if `cx.verify_level` is 2, at the end if it is 1."""
     for one in passes:
         changed = one.run(m, cx)
         cx.counts[one.name] = cx.counts.get(one.name, 0) + int(changed)

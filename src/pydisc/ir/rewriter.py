@@ -35,7 +35,7 @@ class Rewriter:
         )
 
     def replace(self, op: Operation, values: Sequence[Value]) -> None:
-        """Let the users of an op's results use `values` of the same types instead, and erase the op."""
+        """Give the users of an op's results `values` of the same types instead, and erase it."""
         if len(values) != len(op.results):
             raise InternalError(f"{op.name} has {len(op.results)} results, {len(values)} given")
         for result, value in zip(op.results, values, strict=True):

@@ -1,6 +1,6 @@
-"""Tensor types with symbols: `tensor<?x4xf32, [@S0, 4]>` (an encoding only where a dim is dynamic)."""
+"""Tensor types with symbols: `tensor<?x4xf32, [@S0, 4]>`; a static type has no encoding."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch_mlir.ir import (
     ArrayAttr,
@@ -29,7 +29,7 @@ FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
 class SizeNamer(Protocol):
     """What gives a dynamic size its symbol name (the symbol table of the shape room)."""
 
-    def name_of(self, dim: object) -> str: ...
+    def name_of(self, dim: Any) -> str: ...
 
 
 def element_type(dtype: str) -> Type:

@@ -14,8 +14,9 @@ from pydisc.ir.types import shape_of
 from pydisc.support.errors import InternalError
 
 _SAME_SHAPE = frozenset(
-    "add subtract multiply divide maximum minimum power remainder and or xor abs negate exponential log "
-    "sqrt rsqrt tanh logistic sine cosine floor ceil sign not compare convert".split()
+    "add subtract multiply divide maximum minimum power remainder and or xor abs negate "
+    "exponential log sqrt rsqrt tanh logistic sine cosine floor ceil sign not compare "
+    "convert".split()
 )
 _SHAPE_OPS = ("arith.", "tensor.from_elements", "disc_shape.", "func.")
 
@@ -51,7 +52,8 @@ def _check_op(op: Operation, symbols: set[str]) -> None:
         for operand in op.operands:
             if shape_of(operand.type) != wanted:
                 raise InternalError(
-                    f"symbols of {op.name} disagree: {operand.type} and {op.result.type} at {op.location}"
+                    f"symbols of {op.name} disagree: {operand.type} and {op.result.type} "
+                    f"at {op.location}"
                 )
     for region in op.regions:
         for block in region.blocks:

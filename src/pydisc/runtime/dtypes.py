@@ -1,4 +1,6 @@
-"""Element type names and PyTorch's dtypes."""
+"""Element type names and PyTorch's dtypes; other constants of PyTorch by name."""
+
+from typing import Any
 
 import torch
 
@@ -14,3 +16,12 @@ TORCH_DTYPE: dict[str, torch.dtype] = {
     "ui8": torch.uint8,
     "i1": torch.bool,
 }
+
+
+def named_constant(kind: str, name: str) -> Any:
+    """A dtype, device, layout or memory format, as argument templates name them.
+
+    >>> named_constant("dtype", "float32"), named_constant("device", "cpu")
+    (torch.float32, device(type='cpu'))
+    """
+    return torch.device(name) if kind == "device" else getattr(torch, name)

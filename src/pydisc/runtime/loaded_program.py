@@ -10,7 +10,7 @@ import torch
 
 from pydisc.artifact import program as abi
 from pydisc.artifact.extern_args import decode
-from pydisc.runtime.dtypes import TORCH_DTYPE
+from pydisc.runtime.dtypes import TORCH_DTYPE, named_constant
 from pydisc.runtime.libraries import openmp_table
 from pydisc.runtime.object_code import ObjectCode
 from pydisc.runtime.weights import WeightTable
@@ -42,7 +42,7 @@ class Context:
 
 
 class LoadedProgram:
-    """Callable machine code with its weights. Thread-safe: each running call has its own context."""
+    """Machine code with its weights; any thread may call it, each call has its own context."""
 
     def __init__(self, program: abi.Program, weights: Sequence[torch.Tensor]) -> None:
         if program.abi != abi.ABI_VERSION:
@@ -81,6 +81,11 @@ class LoadedProgram:
             for number, o in enumerate(self.program.outputs)
             if o.pointer in produced
         }
+
+    def replace_weight(self, number: int, tensor: torch.Tensor) -> None:
+        """Use another tensor of the same shape, dtype and device from the next call on."""
+        self.weights[number] = tensor
+        self.table = WeightTable(self.program, self.weights, self._code)
 
     # -- calls ---------------------------------------------------------------------------------
     def __call__(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -165,7 +170,7 @@ class LoadedProgram:
         block = context.block
         inputs = [self._tensor(context, ref) for ref in step.inputs]
         sizes = {name: block[slot] for name, slot in step.symbols}
-        args, kwargs = decode(step.template, inputs, sizes)
+        args, kwargs = decode(step.template, inputs, sizes, named_constant)
         result = _operator(step.target)(*args, **kwargs)
         results = result if isinstance(result, tuple | list) else [result]
         for value, ref in zip(results, step.results, strict=True):

@@ -11,30 +11,53 @@ from pydisc.runtime.object_code import ObjectCode
 from pydisc.runtime.tensor_layout import tensor_layout
 
 _PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 8)
-_CHANGED = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+_CHANGED = ctypes.CFUNCTYPE(
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+)
+_SAMPLES = 4
 
 
 class WeightState:
-    """What the weights were when a table was made, and whether they still are."""
+    """What the weights were when a table was made, and whether they still are.
 
-    def __init__(self, tensors: Sequence[torch.Tensor], changed: Callable[..., int]) -> None:
+    Three signs of a change: the version counter (any in-place op), the storage (`.data = ...`,
+    `set_`), and for weights with a packed copy some sampled elements (writes through `.data`, which
+    move no counter; one that leaves every sample as it was is not seen).
+    """
+
+    def __init__(
+        self, tensors: Sequence[torch.Tensor], copied: frozenset[int], changed: Callable[..., int]
+    ) -> None:
         self.tensors = tensors
         self.versions = [version_of(t) for t in tensors]
         self.pointers = [t.untyped_storage().data_ptr() for t in tensors]
+        self.samples = [
+            sample(t) if i in copied or not t.is_contiguous() else [] for i, t in enumerate(tensors)
+        ]
         self._changed = changed
         layout = tensor_layout()
         self._layout = layout.as_array() if layout else None
-        self._entries = (ctypes.c_int64 * (3 * len(tensors) or 1))()
-        for i, tensor in enumerate(tensors):
-            self._entries[3 * i : 3 * i + 3] = tensor._cdata, self.versions[i], self.pointers[i]
+        entries: list[int] = []
+        for tensor, version, pointer in zip(tensors, self.versions, self.pointers, strict=True):
+            entries += (tensor._cdata, version, pointer)
+        samples = [word for found in self.samples for pair in found for word in pair]
+        self._entries = (ctypes.c_int64 * max(len(entries), 1))(*entries)
+        self._sampled = (ctypes.c_int64 * max(len(samples), 1))(*samples)
         self._arguments = (
             ctypes.addressof(self._entries),
             len(tensors),
             ctypes.addressof(self._layout) if self._layout is not None else 0,
+            ctypes.addressof(self._sampled),
+            len(samples) // 2,
         )
 
     def holds(self) -> bool:
-        """Whether no weight changed in place or got other storage."""
+        """Whether no weight shows a sign of change."""
         if self._layout is not None:
             return not self._changed(*self._arguments)
         return all(self.same(i) for i in range(len(self.tensors)))
@@ -44,12 +67,34 @@ class WeightState:
         tensor = self.tensors[i]
         if version_of(tensor) != self.versions[i]:
             return False
-        return tensor.untyped_storage().data_ptr() == self.pointers[i]
+        if tensor.untyped_storage().data_ptr() != self.pointers[i]:
+            return False
+        return all(_bits_at(address) == bits for address, bits in self.samples[i])
 
 
 def version_of(tensor: torch.Tensor) -> int:
     """How often a tensor was changed in place; inference tensors do not count it."""
     return 0 if tensor.is_inference() else tensor._version
+
+
+def sample(tensor: torch.Tensor) -> list[tuple[int, int]]:
+    """Addresses and bits of a few elements of an f32 tensor, the first and the last among them."""
+    count = tensor.numel()
+    if tensor.dtype is not torch.float32 or not count:
+        return []
+    found = []
+    for number in sorted({(count - 1) * i // (_SAMPLES - 1) for i in range(_SAMPLES)}):
+        offset = 0
+        for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+            number, index = divmod(number, size)
+            offset += index * stride
+        address = tensor.data_ptr() + 4 * offset
+        found.append((address, _bits_at(address)))
+    return found
+
+
+def _bits_at(address: int) -> int:
+    return ctypes.c_uint32.from_address(address).value
 
 
 class Table:
@@ -80,6 +125,7 @@ class WeightTable:
         packs = any(use.packed for use in self._uses)
         self._pack: Callable[..., None] | None = _PACK(code.address("pack_b")) if packs else None
         self._changed = _CHANGED(code.address("weights_changed"))
+        self._copied = frozenset(self._position[u.weight] for u in self._uses if u.packed)
         self._lock = threading.Lock()
         self._table: Table | None = None
         self.packs = 0
@@ -112,7 +158,7 @@ class WeightTable:
             return self._table
 
     def _made(self, old: Table | None) -> Table:
-        state = WeightState(self._tensors, self._changed)
+        state = WeightState(self._tensors, self._copied, self._changed)
         addresses: list[int] = []
         buffers: list[torch.Tensor | None] = []
         for number, use in enumerate(self._uses):

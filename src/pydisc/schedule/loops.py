@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pydisc.fusion.collapse import collapse_axes
 from pydisc.fusion.graph import TRANSCENDENTAL
 from pydisc.fusion.kernel_program import KernelProgram, Size
-from pydisc.fusion.collapse import collapse_axes
 from pydisc.schedule.schedule import Schedule, ScheduledKernel, parametrize, unit_stride
 from pydisc.shape import product
 
@@ -69,7 +69,7 @@ def _row(program: KernelProgram, outer: list[int], inner: list[int]) -> Schedule
 
 
 def _is_column(program: KernelProgram, outer: list[int], inner: list[int]) -> bool:
-    """Whether lanes should run along the last kept axis: inputs are contiguous there, not inside."""
+    """Whether lanes run along the last kept axis: more inputs are contiguous there than inside."""
     if not outer:
         return False
     loads = [e for e in program.exprs if e.op in ("load", "take") and e.axes & set(inner)]

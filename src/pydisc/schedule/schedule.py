@@ -17,7 +17,7 @@ class Param:
 class Schedule:
     """One kernel, scheduled.
 
-    kind: map (no reduction), row (the vector axis is reduced), column (the vector axis is kept), dot.
+    kind: map (no reduction), row (the vector axis is reduced), column (it is kept), dot.
     rows: axes that units of work are counted over; vector: the axis across lanes (-1: none);
     loops: axes looped over inside, outermost first; block: elements of the vector axis that
     a unit takes (0: all), of a dot: rows; unroll: vectors in flight in a reduction.

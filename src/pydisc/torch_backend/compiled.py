@@ -17,6 +17,7 @@ from pydisc.support import knobs
 from pydisc.support.errors import InternalError, Unsupported
 from pydisc.support.log import warn_once
 from pydisc.torch_backend.variant import Variant, compile_variant
+from pydisc.torch_backend.weight_sources import registrations
 
 MAX_TRACES = 32
 """Traces of one model before further branches run in eager mode."""
@@ -43,6 +44,7 @@ class CompiledModel:
         self._module = model if isinstance(model, torch.nn.Module) else None
         self._structures: dict[Any, _Structure] = {}
         self._lock = threading.RLock()
+        self._registrations = registrations()
         self._compiles = 0
         self._calls = 0
         self._eager_calls = 0
@@ -63,6 +65,8 @@ class CompiledModel:
     # -- calls ---------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on these arguments."""
+        if self._registrations != registrations():
+            self._follow_module()
         leaves, key = self._flatten(args, kwargs)
         structure = self._structures.get(key)
         if structure is not None and structure.variants and structure.eager is None:
@@ -76,6 +80,13 @@ class CompiledModel:
                     self._calls += 1
                     return result
         return self._slow(key, args, kwargs, leaves)
+
+    def _follow_module(self) -> None:
+        """Parameters or buffers were registered somewhere: are ours still the module's?"""
+        with self._lock:
+            self._registrations = registrations()
+            for structure in self._structures.values():
+                structure.variants = [v for v in structure.variants if v.follow_module()]
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
         """Tensor leaves, and a key for everything else that a trace depends on."""
@@ -107,7 +118,7 @@ class CompiledModel:
     def _checked(
         self, variant: Variant, leaves: Sequence[torch.Tensor]
     ) -> list[torch.Tensor] | None:
-        """Contiguous inputs, or None if the call must go to eager mode; ValueError on a bad argument."""
+        """Contiguous inputs, or None for eager mode; ValueError on a bad argument."""
         tensors = []
         for tensor, spec in zip(leaves, variant.program.program.inputs, strict=True):
             if tensor.dtype is not TORCH_DTYPE[spec.dtype]:
@@ -117,12 +128,13 @@ class CompiledModel:
                 )
             if tensor.dim() != len(spec.shape):
                 raise ValueError(
-                    f"argument {spec.name}: rank {tensor.dim()} (shape {list(tensor.shape)}), but the "
-                    f"model was compiled for rank {len(spec.shape)}"
+                    f"argument {spec.name}: rank {tensor.dim()} (shape {list(tensor.shape)}), "
+                    f"but the model was compiled for rank {len(spec.shape)}"
                 )
             if not tensor.is_cpu:
                 raise ValueError(
-                    f"argument {spec.name}: on device {tensor.device}, but the model was compiled for cpu"
+                    f"argument {spec.name}: on device {tensor.device}, "
+                    "but the model was compiled for cpu"
                 )
             if tensor.requires_grad and torch.is_grad_enabled():
                 return None
@@ -205,7 +217,7 @@ class CompiledModel:
     ) -> Variant | None:
         """Compile a trace for these arguments; on failure say why in `structure.eager`."""
         try:
-            variant = compile_variant(lambda: self._capture(args, kwargs))
+            variant = compile_variant(lambda: self._capture(args, kwargs), self._module)
         except Unsupported as error:
             structure.eager = Fallback(error.what, error.why, str(error.where or ""))
             return None
@@ -221,19 +233,22 @@ class CompiledModel:
                 "the model", f"a fault of the compiler: {error}", str(folder)
             )
             return None
+        self._add(structure, variant)
+        return variant
+
+    def _add(self, structure: _Structure, variant: Variant) -> None:
         structure.variants.append(variant)
         self._compiles += 1
         for name, seconds in variant.info.seconds.items():
             self._seconds[name] = self._seconds.get(name, 0.0) + seconds
         for fallback in variant.info.fallbacks:
             self._fallbacks[fallback] = None
-        return variant
 
     def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return capture(self._model, args, kwargs, state=self._module)
 
     def precompile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile for this structure of arguments without running; raises what stands in the way."""
+        """Compile for this structure of arguments without running; raises what prevents it."""
         self._check_arguments(args, kwargs)
         leaves, key = self._flatten(args, kwargs)
         reason = self._needs_eager(leaves)
@@ -242,7 +257,9 @@ class CompiledModel:
         with self._lock:
             structure = self._structures.setdefault(key, _Structure())
             if not structure.variants:
-                self._new_variant(structure, args, kwargs)
+                self._add(
+                    structure, compile_variant(lambda: self._capture(args, kwargs), self._module)
+                )
 
     def report(self) -> Report:
         """What was compiled, what was not, and why."""

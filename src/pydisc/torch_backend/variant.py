@@ -23,6 +23,7 @@ from pydisc.shape import Dim
 from pydisc.support import knobs
 from pydisc.support.progress import stage_bar
 from pydisc.support.timing import StageTimer
+from pydisc.torch_backend.weight_sources import WeightSources
 
 
 @dataclass(eq=False)
@@ -35,8 +36,18 @@ class Variant:
     result_of: tuple[int, ...]
     """For each function result, the number of the program's output."""
     weights: list[torch.Tensor]
+    sources: WeightSources
     mutations: tuple[Mutation, ...]
     info: TraceInfo
+
+    def follow_module(self) -> bool:
+        """Use the module's present parameters and buffers; False if they no longer fit."""
+        for number, tensor in self.sources.replaced().items():
+            if tensor is None or not self.sources.accept(number, tensor):
+                return False
+            self.weights[number] = tensor
+            self.program.replace_weight(number, tensor)
+        return True
 
     def __call__(self, tensors: Sequence[torch.Tensor]) -> Any:
         """Run on checked input tensors and rebuild the output."""
@@ -58,8 +69,8 @@ class Variant:
         return pytree.tree_unflatten(leaves, self.out_spec)
 
 
-def compile_variant(capture_trace: Callable[[], Capture]) -> Variant:
-    """Trace and compile, timed by stage, with a progress bar."""
+def compile_variant(capture_trace: Callable[[], Capture], state: torch.nn.Module | None) -> Variant:
+    """Trace and compile, timed by stage, with a progress bar. `state` is where weights live."""
     with stage_bar("pydisc", knobs.current()) as on_stage, open_context():
         timer = StageTimer(len(STAGES), on_stage)
         with timer.stage("trace"):
@@ -76,6 +87,9 @@ def compile_variant(capture_trace: Callable[[], Capture]) -> Variant:
             capture.out_spec,
             tuple(distinct.index(r) for r in returned),
             [w.tensor for w in capture.weights],
+            WeightSources(
+                state, [w.name for w in capture.weights], [w.tensor for w in capture.weights]
+            ),
             tuple(capture.mutations),
             _trace_info(capture, trace, timer.seconds),
         )

@@ -1,4 +1,4 @@
-"""Broadcasts, reshapes and transposes that do nothing, or that one op can do, given equal symbols."""
+"""Broadcasts, reshapes and transposes that do nothing, or that one op can do."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -8,8 +8,8 @@ import torch
 from tests.unit.codegen.conftest import c_function, load
 from tests.unit.codegen.elementwise_loop import ELEMENTWISE_ARGS, emit_elementwise
 
-from pydisc.codegen.cpu import vector_math
 from pydisc.codegen.common.assembly_text import Text
+from pydisc.codegen.cpu import vector_math
 
 UNARY = {
     "exponential": (torch.exp, 1.0),

@@ -1,12 +1,19 @@
 """One element-wise function on vectors of any tensor dtype."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from pydisc.codegen.cpu import vector_math
 from pydisc.codegen.common.assembly_text import Text, Val
+from pydisc.codegen.cpu import vector_math
 from pydisc.support.errors import InternalError
 
-_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul"}
+_PLAIN = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "select": "select",
+    "and": "and_", "or": "or_", "xor": "xor",
+}  # fmt: skip
+_BOOLEAN = {
+    "add": "or_", "maximum": "or_", "multiply": "and_", "minimum": "and_", "subtract": "xor",
+}  # fmt: skip
+"""What arithmetic on i1 is."""
 _COMPARE = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge"}
 
 
@@ -17,51 +24,20 @@ def is_signed(dtype: str) -> bool:
 
 def apply(t: Text, fn: str, args: Sequence[Val], sources: Sequence[str], dtype: str) -> Val:
     """Emit `fn(args)`: `sources` are the dtypes of the arguments, `dtype` that of the result."""
-    x = args[0]
     source = sources[0]
+    if fn == "convert":
+        return t.convert(args[0], source, dtype)
     if fn in vector_math.UNARY and len(args) == 1 and source != "i1":
-        return vector_math.UNARY[fn](t, x)
-    if fn in _BINARY and source != "i1":
-        return getattr(t, _BINARY[fn])(x, args[1])
+        return vector_math.UNARY[fn](t, args[0])
+    if source == "i1" and fn in _BOOLEAN:
+        return getattr(t, _BOOLEAN[fn])(*args)
+    if fn in _PLAIN:
+        return getattr(t, _PLAIN[fn])(*args)
     if fn.startswith("compare_"):
-        return _compare(t, fn.removeprefix("compare_"), x, args[1], source)
-    match fn:
-        case "select":
-            return t.select(x, args[1], args[2])
-        case "convert":
-            return t.convert(x, source, dtype)
-        case "add" | "or" | "maximum" if source == "i1":
-            return t.or_(x, args[1])
-        case "multiply" | "and" | "minimum" if source == "i1":
-            return t.and_(x, args[1])
-        case "subtract" if source == "i1":
-            return t.xor(x, args[1])
-        case "maximum":
-            return t.maximum(x, args[1], signed=is_signed(dtype))
-        case "minimum":
-            return t.minimum(x, args[1], signed=is_signed(dtype))
-        case "and":
-            return t.and_(x, args[1])
-        case "or":
-            return t.or_(x, args[1])
-        case "xor":
-            return t.xor(x, args[1])
-        case "not":
-            return t.xor(x, t.const(1 if source == "i1" else -1, x.type))
-        case "divide":
-            return _divide(t, x, args[1], source)
-        case "remainder":
-            return _remainder(t, x, args[1])
-        case "power":
-            return _power(t, x, args[1], source)
-        case "clamp":
-            low, value, high = args
-            return t.minimum(t.maximum(value, low), high)
-        case "is_finite":
-            infinite = t.const(float("inf"), x.type)
-            return t.compare("olt", vector_math.absolute(t, x), infinite)
-        case _:
-            raise InternalError(f"no CPU code for element-wise {fn} on {source}")
+        return _compare(t, fn.removeprefix("compare_"), args[0], args[1], source)
+    if fn in _SPECIAL:
+        return _SPECIAL[fn](t, args, is_signed(dtype))
+    raise InternalError(f"no CPU code for element-wise {fn} on {source}")
 
 
 def _compare(t: Text, direction: str, x: Val, y: Val, source: str) -> Val:
@@ -71,16 +47,36 @@ def _compare(t: Text, direction: str, x: Val, y: Val, source: str) -> Val:
     return t.compare(predicate, x, y)
 
 
-def _divide(t: Text, x: Val, y: Val, source: str) -> Val:
+def _maximum(t: Text, args: Sequence[Val], signed: bool) -> Val:
+    return t.maximum(args[0], args[1], signed=signed)
+
+
+def _minimum(t: Text, args: Sequence[Val], signed: bool) -> Val:
+    return t.minimum(args[0], args[1], signed=signed)
+
+
+def _clamp(t: Text, args: Sequence[Val], signed: bool) -> Val:
+    low, x, high = args
+    return t.minimum(t.maximum(x, low, signed=signed), high, signed=signed)
+
+
+def _not(t: Text, args: Sequence[Val], _: bool) -> Val:
+    x = args[0]
+    return t.xor(x, t.const(1 if x.element == "i1" else -1, x.type))
+
+
+def _divide(t: Text, args: Sequence[Val], _: bool) -> Val:
     """Integer division truncates; by zero it gives 0 instead of a trap."""
-    if source.startswith("f"):
+    x, y = args
+    if x.is_float:
         return t.div(x, y)
     zero, one = t.const(0, x.type), t.const(1, x.type)
     bad = t.compare("eq", y, zero)
     return t.select(bad, zero, t.div(x, t.select(bad, one, y)))
 
 
-def _remainder(t: Text, x: Val, y: Val) -> Val:
+def _remainder(t: Text, args: Sequence[Val], _: bool) -> Val:
+    x, y = args
     if x.is_float:
         return vector_math.remainder(t, x, y)
     zero, one = t.const(0, x.type), t.const(1, x.type)
@@ -88,7 +84,26 @@ def _remainder(t: Text, x: Val, y: Val) -> Val:
     return t.select(bad, zero, t.rem(x, t.select(bad, one, y)))
 
 
-def _power(t: Text, x: Val, y: Val, source: str) -> Val:
-    if not source.startswith("f"):
+def _power(t: Text, args: Sequence[Val], _: bool) -> Val:
+    x, y = args
+    if not x.is_float:
         raise InternalError("integer powers have no CPU code")
     return vector_math.power(t, x, y)
+
+
+def _is_finite(t: Text, args: Sequence[Val], _: bool) -> Val:
+    x = args[0]
+    return t.compare("olt", vector_math.absolute(t, x), t.const(float("inf"), x.type))
+
+
+_SPECIAL: dict[str, Callable[[Text, Sequence[Val], bool], Val]] = {
+    "clamp": _clamp,
+    "divide": _divide,
+    "is_finite": _is_finite,
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "not": _not,
+    "power": _power,
+    "remainder": _remainder,
+}
+"""Emitters that are told whether the result is signed."""

@@ -35,7 +35,7 @@ class _Dot:
 
     @property
     def m_axis(self) -> int:
-        return next(iter(self.schedule.loops), -1)
+        return self.schedule.loops[0] if self.schedule.loops else -1
 
     def __post_init__(self) -> None:
         exprs = self.program.exprs

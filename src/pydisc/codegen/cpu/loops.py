@@ -8,8 +8,8 @@ passes need are kept in the output row meanwhile.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pydisc.codegen.cpu.apply import is_signed
 from pydisc.codegen.common.assembly_text import PTR, Text, Val, register_type
+from pydisc.codegen.cpu.apply import is_signed
 from pydisc.codegen.cpu.point import Arguments, Point, closure
 from pydisc.fusion.kernel_program import KernelProgram
 from pydisc.schedule.loops import COSTLY
@@ -250,7 +250,7 @@ class _Loops:
     def _fold(
         self, point: Point, stage: Sequence[int], extent: Val, sums: list[Val], step: Body
     ) -> list[Val]:
-        """Fold the vectors of a row into sums: several in flight, then one by one, then the masked rest."""
+        """Fold a row into sums: several vectors in flight, then one by one, then the masked rest."""
         t, unroll, width = self.t, self.schedule.unroll, len(stage)
         lanes, stride = t.const(t.lanes), t.const(t.lanes * unroll)
         bulk = t.sub(extent, t.rem(extent, stride))
@@ -286,7 +286,7 @@ class _Loops:
                 roots = self._roots(stage)
                 p.hoist(roots, inner, done)
 
-                def step(q: Point, sums: list[Val], stage=stage, roots=roots) -> list[Val]:  # noqa: ANN001
+                def step(q: Point, sums: list[Val], stage=stage, roots=roots) -> list[Val]:
                     return self._combine(stage, sums, [q.evaluate(root) for root in roots])
 
                 sums = self._nest(p, s.loops, self._neutrals(stage), step)

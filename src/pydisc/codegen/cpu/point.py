@@ -8,7 +8,6 @@ result, so what a loop does not change is evaluated before it (`hoist`).
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pydisc.codegen.cpu.apply import apply
 from pydisc.codegen.common.assembly_text import (
     PTR,
     Text,
@@ -17,14 +16,18 @@ from pydisc.codegen.common.assembly_text import (
     memory_type,
     register_type,
 )
+from pydisc.codegen.cpu.apply import apply
 from pydisc.fusion.kernel_program import Expr, KernelProgram, Linear, Store
 from pydisc.schedule.schedule import Param, constant_zero, unit_stride
 from pydisc.support.errors import InternalError
 
+_COMPUTED_BEFORE = frozenset({"reduce", "accumulator"})
+"""Values that the loops around a point have computed, and that the point is given."""
+
 
 @dataclass
 class Arguments:
-    """The argument block of a kernel: the error slot, output and input addresses, sizes (i64 each)."""
+    """The argument block of a kernel: error slot, output and input addresses, sizes (i64 each)."""
 
     t: Text
     program: KernelProgram
@@ -277,7 +280,8 @@ class Point:
         raw = t.to_memory(value, store.dtype)
         t.line(
             f"llvm.intr.masked.scatter {raw}, {addresses}, {mask} "
-            f"{{alignment = {byte_size(store.dtype)} : i32}} : {raw.type}, {mask.type} into {addresses.type}"
+            f"{{alignment = {byte_size(store.dtype)} : i32}} : "
+            f"{raw.type}, {mask.type} into {addresses.type}"
         )
 
     # -- before a loop -------------------------------------------------------------------------
@@ -289,7 +293,7 @@ class Point:
         exprs = self.args.program.exprs
         for index in sorted(_closure(exprs, wanted, set(self.values))):
             e = exprs[index]
-            if e.op == "reduce" or index in self.values:
+            if e.op in _COMPUTED_BEFORE or index in self.values:
                 continue
             if not e.axes & varying:
                 if _reductions(exprs, index) <= ready:
@@ -323,7 +327,7 @@ def _closure(exprs: tuple[Expr, ...], roots: Iterable[int], known: set[int]) -> 
         if index in seen or index in known:
             continue
         seen.add(index)
-        if exprs[index].op != "reduce":
+        if exprs[index].op not in _COMPUTED_BEFORE:
             stack.extend(exprs[index].args)
     return seen
 
@@ -334,4 +338,4 @@ def closure(exprs: tuple[Expr, ...], roots: Iterable[int]) -> set[int]:
 
 
 def _reductions(exprs: tuple[Expr, ...], index: int) -> set[int]:
-    return {i for i in _closure(exprs, [index], set()) if exprs[i].op == "reduce"}
+    return {i for i in _closure(exprs, [index], set()) if exprs[i].op in _COMPUTED_BEFORE}

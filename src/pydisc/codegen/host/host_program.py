@@ -1,4 +1,4 @@
-"""The host program: `prepare` computes every size, check and address offset; `run_k` launches kernels.
+"""The host program: `prepare` computes sizes, checks and offsets; `run_k` launches kernels.
 
 Both take the call block (artifact/program.py). `prepare` leaves all values in slots, so that the
 runtime can allocate outputs and arena before `run_k` does nothing but launch.
@@ -15,7 +15,10 @@ from pydisc.codegen.host.weight_check import emit_weights_changed
 from pydisc.shape import Cond
 
 GRAIN = 16384
-"""Elements of memory-bound work that are worth a thread: two threads then save more than a region costs."""
+"""Elements of memory-bound work that are worth a thread.
+
+Two threads then save more than a parallel region costs.
+"""
 
 LAUNCH_ARGS = (("kernel", PTR), ("args", PTR), ("units", "i64"), ("work", "i64"), ("block", PTR))
 _KERNEL_TYPE = f"({PTR}, i64, i64, {PTR}) -> ()"
@@ -44,7 +47,10 @@ class Slots:
 
 @dataclass(frozen=True)
 class Where:
-    """Where the address of a buffer comes from: slot, weight (table entry) or arena (offset in a slot)."""
+    """Where the address of a buffer comes from.
+
+    kind: slot, weight (entry of the table), arena (a slot of the arena plan).
+    """
 
     kind: str
     index: int

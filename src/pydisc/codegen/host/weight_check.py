@@ -2,17 +2,28 @@
 
 from pydisc.codegen.common.assembly_text import PTR, Text
 
-CHANGED_ARGS = (("entries", PTR), ("count", "i64"), ("layout", PTR))
+CHANGED_ARGS = (
+    ("entries", PTR),
+    ("count", "i64"),
+    ("layout", PTR),
+    ("samples", PTR),
+    ("sample_count", "i64"),
+)
 
 
 def emit_weights_changed(t: Text) -> None:
-    """Emit `@weights_changed(entries, count, layout) -> i64`: 1 if some weight is not as expected.
+    """Emit `@weights_changed(..) -> i64`: 1 if some weight is not as expected.
 
     An entry is (tensor, version, data): the address of the framework's tensor object and the
     values expected of it. `layout` holds four byte offsets, see runtime/tensor_layout.py. A tensor
-    without a version counter (of inference mode) cannot change in place.
+    without a version counter (of inference mode) does not say when it changes in place.
+
+    A sample is (address, bits): an f32 element of a packed weight and what it was. Writes through
+    `.data` move no version counter; they are seen by the samples, which are read last, when the
+    storage is known to be the one they lie in.
     """
-    with t.function("weights_changed", CHANGED_ARGS, ["i64"]) as (entries, count, layout):
+    with t.function("weights_changed", CHANGED_ARGS, ["i64"]) as values:
+        entries, count, layout, samples, sample_count = values
         offsets = [t.load(t.at(layout, i, "i64"), "i64", align=8) for i in range(4)]
         storage_at, data_at, counter_at, version_at = offsets
         null = t.null()
@@ -33,5 +44,15 @@ def emit_weights_changed(t: Text) -> None:
                 branch.give(version)
             differs = t.or_(t.xor(now, data), t.xor(branch.results[0], version))
             loop.carry(t.or_(loop.carried[0], differs))
-        changed = t.compare("ne", loop.results[0], zero)
+        with t.when(t.compare("eq", loop.results[0], zero), ["i64"]) as unchanged:
+            with t.loop(zero, sample_count, 1, [zero]) as more:
+                sample = t.at(samples, t.mul(more.index, t.const(2)), "i64")
+                address = t.load(sample, PTR, align=8)
+                bits = t.load(t.at(sample, 1, "i64"), "i64", align=8)
+                found = t.cast("extui", t.load(address, "i32", align=4), "i64")
+                more.carry(t.or_(more.carried[0], t.xor(found, bits)))
+            unchanged.give(more.results[0])
+        with unchanged.otherwise():
+            unchanged.give(loop.results[0])
+        changed = t.compare("ne", unchanged.results[0], zero)
         t.ret(t.cast("extui", changed, "i64"))

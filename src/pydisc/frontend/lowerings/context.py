@@ -164,7 +164,9 @@ class LoweringContext:
         return self.b.convert(x, dtype)
 
     # -- broadcasting ------------------------------------------------------------------------------
-    def broadcast(self, x: Value, shape: Iterable[Size], dims: Sequence[int] | None = None) -> Value:
+    def broadcast(
+        self, x: Value, shape: Iterable[Size], dims: Sequence[int] | None = None
+    ) -> Value:
         """x repeated to a shape; trailing dims line up unless `dims` says otherwise."""
         shape = tuple(shape)
         if x.shape == shape:
@@ -194,7 +196,10 @@ class LoweringContext:
         if len(a) < len(b):
             a, b = b, a
         offset = len(a) - len(b)
-        return (*a[:offset], *(self._broadcast_sizes(x, y) for x, y in zip(a[offset:], b, strict=True)))
+        return (
+            *a[:offset],
+            *(self._broadcast_sizes(x, y) for x, y in zip(a[offset:], b, strict=True)),
+        )
 
     def _broadcast_sizes(self, x: Size, y: Size) -> Size:
         if x is y or (isinstance(y, int) and y == 1):
@@ -221,7 +226,9 @@ class LoweringContext:
         return self.broadcast(value, shape)
 
     # -- short forms --------------------------------------------------------------------------------
-    def binary(self, name: str, x: Value | Number, y: Value | Number, dtype: str | None = None) -> Value:
+    def binary(
+        self, name: str, x: Value | Number, y: Value | Number, dtype: str | None = None
+    ) -> Value:
         """A StableHLO op on promoted and broadcast operands."""
         a, c = self.align(x, y, dtype=dtype)
         return self.b.binary(name, a, c)
@@ -238,9 +245,7 @@ class LoweringContext:
     def select(self, condition: Value, x: Value | Number, y: Value | Number) -> Value:
         """condition ? x : y on promoted and broadcast operands."""
         dtype = result_dtype(x, y)
-        shape = self.broadcast_shapes(
-            *(v.shape for v in (condition, x, y) if isinstance(v, Value))
-        )
+        shape = self.broadcast_shapes(*(v.shape for v in (condition, x, y) if isinstance(v, Value)))
         return self.b.select(
             self.operand(condition, shape, "i1"),
             self.operand(x, shape, dtype),
@@ -289,11 +294,18 @@ class LoweringContext:
         unknown = [i for i, s in enumerate(shape) if isinstance(s, int) and s == -1]
         if unknown:
             rest = self.product(s for i, s in enumerate(shape) if i != unknown[0])
+            if exact_quotient(total, rest) is None and unknown[0] > 0 and old:
+                self._agree_on_batch(old[0], shape[0])
             shape[unknown[0]] = self.quotient(total, rest)
         self.require_equal(
             self.product(shape), total, f"shape {list(new)} is invalid for input of size {total}"
         )
         return tuple(shape)
+
+    def _agree_on_batch(self, old: Size, new: Size) -> None:
+        """`x.view(batch, -1)` with the batch of another tensor: guard that it is that of x too."""
+        if old is not new and size_hint(old) == size_hint(new):
+            self.require_equal(old, new, "view")
 
     def slice_axis(self, x: Value, axis: int, start: Size, limit: Size, step: int = 1) -> Value:
         """x[..., start:limit:step, ...]; in range."""

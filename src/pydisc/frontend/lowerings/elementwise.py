@@ -93,13 +93,17 @@ def square(cx: Cx, x: Value) -> Value:
 @lowering("aten.log2.default")
 def log2(cx: Cx, x: Value) -> Value:
     """log(x) / log(2)."""
-    return cx.binary("multiply", cx.unary("log", cx.convert(x, float_dtype(x.dtype))), 1 / math.log(2))
+    return cx.binary(
+        "multiply", cx.unary("log", cx.convert(x, float_dtype(x.dtype))), 1 / math.log(2)
+    )
 
 
 @lowering("aten.log10.default")
 def log10(cx: Cx, x: Value) -> Value:
     """log(x) / log(10)."""
-    return cx.binary("multiply", cx.unary("log", cx.convert(x, float_dtype(x.dtype))), 1 / math.log(10))
+    return cx.binary(
+        "multiply", cx.unary("log", cx.convert(x, float_dtype(x.dtype))), 1 / math.log(10)
+    )
 
 
 @lowering("aten.exp2.default")
@@ -144,7 +148,9 @@ def isfinite(cx: Cx, x: Value) -> Value:
 
 
 @lowering("aten.nan_to_num.default")
-def nan_to_num(cx: Cx, x: Value, nan: float | None = None, posinf: Any = None, neginf: Any = None) -> Value:
+def nan_to_num(
+    cx: Cx, x: Value, nan: float | None = None, posinf: Any = None, neginf: Any = None
+) -> Value:
     """NaN and infinities replaced."""
     if x.dtype not in FLOATS:
         return x
@@ -346,7 +352,9 @@ def mul(cx: Cx, x: Value, y: Any) -> Value:
     return cx.binary("multiply", x, y)
 
 
-@lowering("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", "aten.true_divide.Scalar")
+@lowering(
+    "aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", "aten.true_divide.Scalar"
+)
 def div(cx: Cx, x: Value, y: Any) -> Value:
     """x / y, in floats."""
     return cx.binary("divide", x, y, float_dtype(result_dtype(x, y)))

@@ -170,3 +170,38 @@ def take(cx: Cx, x: Value, index: Value) -> Value:
     """Elements of x as if it were flat."""
     total = cx.product(x.shape)
     return cx.b.take(cx.reshape(x, (total,)), _from_the_front(cx, index, total))
+
+
+@lowering("aten.take_along_dim.default")
+def take_along_dim(cx: Cx, x: Value, index: Value, dim: int | None = None) -> Value:
+    """`gather`, with the other dims broadcast."""
+    if dim is None:
+        total = cx.product(x.shape)
+        return gather(cx, cx.reshape(x, (total,)), 0, cx.reshape(index, (cx.product(index.shape),)))
+    axis = cx.axis(x, dim)
+
+    def but(value: Value, size: Size) -> tuple[Any, ...]:
+        return (*value.shape[:axis], size, *value.shape[axis + 1 :])
+
+    lead = cx.broadcast_shapes(but(x, 1), but(index, 1))
+
+    def to(value: Value) -> Value:
+        size = value.shape[axis]
+        return cx.broadcast(value, (*lead[:axis], size, *lead[axis + 1 :]))
+
+    return gather(cx, to(x), axis, to(index))
+
+
+@lowering("aten.diagonal_copy.default", "aten.diagonal.default")
+def diagonal(cx: Cx, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """The elements with equal indices in two dims, as a last dim."""
+    one, two = cx.axis(x, dim1), cx.axis(x, dim2)
+    others = [i for i in range(len(x.shape)) if i not in (one, two)]
+    moved = cx.transpose(x, [one, two, *others])
+    rows, columns = moved.shape[:2]
+    down, right = max(-offset, 0), max(offset, 0)
+    length = cx.minimum(cx.maximum(rows - down, 0), cx.maximum(columns - right, 0))
+    place = cx.binary("multiply", cx.iota((length,), 0), columns + 1)
+    place = cx.binary("add", place, down * columns + right)
+    flat = cx.reshape(moved, (cx.product((rows, columns)), *moved.shape[2:]))
+    return cx.transpose(cx.b.take(flat, place), [*range(1, len(x.shape) - 1), 0])

@@ -210,7 +210,9 @@ def unbind(cx: Cx, x: Value, dim: int = 0) -> list[Value]:
 @lowering("aten.cat.default", "aten.concat.default")
 def cat(cx: Cx, xs: Sequence[Value], dim: int = 0) -> Value:
     """One after the other along a dim; empty vectors do not count, as torch has it."""
-    kept = [x for x in xs if not (len(x.shape) == 1 and isinstance(x.shape[0], int) and x.shape[0] == 0)]
+    kept = [
+        x for x in xs if not (len(x.shape) == 1 and isinstance(x.shape[0], int) and x.shape[0] == 0)
+    ]
     if not kept:
         return xs[0]
     dtype = result_dtype(*xs)
@@ -221,7 +223,8 @@ def cat(cx: Cx, xs: Sequence[Value], dim: int = 0) -> Value:
             if i != axis:
                 cx.require_equal(x.shape[i], size, "cat")
     aligned = [
-        cx.broadcast(cx.convert(x, dtype), (*shape[:axis], x.shape[axis], *shape[axis + 1 :])) for x in kept
+        cx.broadcast(cx.convert(x, dtype), (*shape[:axis], x.shape[axis], *shape[axis + 1 :]))
+        for x in kept
     ]
     return cx.concatenate(aligned, axis)
 

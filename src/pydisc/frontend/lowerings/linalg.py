@@ -16,7 +16,9 @@ def linear(cx: Cx, x: Value, weight: Value, bias: Value | None = None) -> Value:
     if len(weight.shape) != 2 or not x.shape:
         return NotImplemented
     last = len(x.shape) - 1
-    cx.require_equal(x.shape[last], weight.shape[1], "linear: the last dim of the input and the weight")
+    cx.require_equal(
+        x.shape[last], weight.shape[1], "linear: the last dim of the input and the weight"
+    )
     out = cx.b.dot_general(x, weight, contract=([last], [1]))
     return out if bias is None else cx.binary("add", out, bias)
 

@@ -77,13 +77,17 @@ def _variance(cx: Cx, x: Value, dims: Dims, correction: Any, keepdim: bool) -> V
 
 
 @lowering("aten.var.correction")
-def var(cx: Cx, x: Value, dims: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Value:
+def var(
+    cx: Cx, x: Value, dims: Dims = None, *, correction: Any = None, keepdim: bool = False
+) -> Value:
     """The variance over axes."""
     return cx.convert(_variance(cx, x, dims, correction, keepdim), x.dtype)
 
 
 @lowering("aten.std.correction")
-def std(cx: Cx, x: Value, dims: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Value:
+def std(
+    cx: Cx, x: Value, dims: Dims = None, *, correction: Any = None, keepdim: bool = False
+) -> Value:
     """The standard deviation over axes."""
     return cx.convert(cx.unary("sqrt", _variance(cx, x, dims, correction, keepdim)), x.dtype)
 
@@ -94,6 +98,14 @@ def var_mean(
 ) -> list[Value]:
     """Variance and mean over axes."""
     return [var(cx, x, dims, correction=correction, keepdim=keepdim), mean(cx, x, dims, keepdim)]
+
+
+@lowering("aten.std_mean.correction")
+def std_mean(
+    cx: Cx, x: Value, dims: Dims = None, *, correction: Any = None, keepdim: bool = False
+) -> list[Value]:
+    """Standard deviation and mean over axes."""
+    return [std(cx, x, dims, correction=correction, keepdim=keepdim), mean(cx, x, dims, keepdim)]
 
 
 @lowering("aten.amax.default")
@@ -202,7 +214,9 @@ def vector_norm(
         return cx.convert(cx.unary("sqrt", total), target)
     size = cx.unary("abs", wide)
     if ord in (float("inf"), float("-inf")):
-        return cx.convert(cx.reduce("maximum" if ord > 0 else "minimum", size, axes, keepdim), target)
+        return cx.convert(
+            cx.reduce("maximum" if ord > 0 else "minimum", size, axes, keepdim), target
+        )
     if ord == 0:
         nonzero = cx.convert(cx.compare("NE", size, 0.0), wide.dtype)
         return cx.convert(cx.reduce("add", nonzero, axes, keepdim), target)
@@ -309,7 +323,9 @@ def logsumexp(cx: Cx, x: Value, dims: Dims, keepdim: bool = False) -> Value:
     top = cx.reduce("maximum", wide, axes, keepdim=True)
     finite = cx.compare("LT", cx.unary("abs", top), float("inf"))
     top = cx.select(finite, top, 0.0)
-    whole = cx.reduce("add", cx.unary("exponential", cx.binary("subtract", wide, top)), axes, keepdim=True)
+    whole = cx.reduce(
+        "add", cx.unary("exponential", cx.binary("subtract", wide, top)), axes, keepdim=True
+    )
     out = cx.b.binary("add", cx.unary("log", whole), top)
     if not keepdim:
         out = cx.reshape(out, [s for i, s in enumerate(x.shape) if i not in axes])

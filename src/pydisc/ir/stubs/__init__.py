@@ -1,1 +1,1 @@
-"""Empty dialect modules: MLIR finds and caches them instead of retrying a failed import for each op view."""
+"""Empty dialect modules: MLIR finds them instead of retrying a failed import for each op view."""
