@@ -45,7 +45,7 @@ class Handmade:
 def handmade(
     inputs: Sequence[Spec], body: Body, weights: Sequence[torch.Tensor] = ()
 ) -> Iterator[Handmade]:
-    """A verified module: `@main` takes inputs and f32 weights, returns what body(b, *args) gives."""
+    """A verified module: `@main` takes inputs and f32 weights, returns what `body` gives."""
     with open_context():
         cx = ShapeContext()
         symbols = SymbolTable(cx)

@@ -1,4 +1,4 @@
-"""Runs a module's @main with torch, op by op at concrete sizes: the oracle for what capture builds."""
+"""Runs a module's @main with torch, op by op at concrete sizes: the oracle of the capture."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_mlir.ir import (
-    ArrayAttr,
     DenseElementsAttr,
     FlatSymbolRefAttr,
     Module,
@@ -230,8 +229,8 @@ class Interpreter:
     def _iota(self, op: Operation) -> Tensor:
         shape, axis = self._shape(op), dense.integer(op, "iota_dimension")
         line = torch.arange(shape[axis], dtype=TORCH_OF[dtype_of(op.results[0].type)])
-        return line.reshape([-1 if i == axis else 1 for i in range(len(shape))] if shape[axis] else
-                            [0 if i == axis else 1 for i in range(len(shape))]).expand(shape)  # fmt: skip
+        along = [shape[axis] if i == axis else 1 for i in range(len(shape))]
+        return line.reshape(along).expand(shape)
 
     def _reduce(self, op: Operation, x: Tensor) -> Tensor:
         kind = op.regions[0].blocks[0].operations[0].operation.name.split(".")[1]
@@ -316,4 +315,4 @@ def replay(capture: Capture, leaves: Sequence[Any]) -> Any:
     return torch.utils._pytree.tree_unflatten(out, capture.out_spec)
 
 
-__all__ = ["ArrayAttr", "Interpreter", "declared_env", "guards_hold", "replay"]
+__all__ = ["Interpreter", "declared_env", "guards_hold", "replay"]

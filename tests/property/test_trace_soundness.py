@@ -1,4 +1,4 @@
-"""Guards hold => the captured program equals eager mode: models and random programs, random sizes."""
+"""If the guards hold, the captured program equals eager mode: models and random programs."""
 
 import random
 from collections.abc import Callable
@@ -8,11 +8,11 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.hlo_interpreter import declared_env, guards_hold, replay
 from torch import Tensor, nn
 
 from pydisc.frontend import capture
 from pydisc.ir.context import open_context
-from tests.hlo_interpreter import declared_env, guards_hold, replay
 
 transformers = pytest.importorskip("transformers")
 
@@ -122,7 +122,33 @@ def test_one_trace_of_a_vision_model_serves_every_batch(hint: tuple[int, int]) -
     assert assert_sound(model, lambda b, _: ((torch.randn(b, 3, 32, 32),), {}), hint) == 6
 
 
-# -- random programs -------------------------------------------------------------------------------
+def test_a_decoding_step_with_a_cache() -> None:
+    model = _gpt2().eval()
+
+    def arguments(batch: int, past: int) -> tuple[Any, dict[str, Any]]:
+        with torch.no_grad():
+            cache = model(torch.randint(0, 90, (batch, past)), use_cache=True).cache
+        return torch.randint(0, 90, (batch, 1)), {"cache": cache, "use_cache": True}
+
+    with open_context():
+        ids, kwargs = arguments(2, 5)
+        found = capture(model, (ids,), kwargs, state=model)
+        assert not found.externs
+        for sizes in ((2, 5), (1, 9), (3, 1)):
+            ids, kwargs = arguments(*sizes)
+            leaves = torch.utils._pytree.tree_leaves(((ids,), kwargs))
+            env = declared_env(found, [x for x in leaves if isinstance(x, Tensor)])
+            assert env is not None
+            assert guards_hold(found, env)
+            got = replay(found, leaves)
+            with torch.no_grad():
+                want = model(ids, **kwargs)
+            torch.testing.assert_close(got.logits, want.logits, rtol=1e-4, atol=1e-5)
+            assert type(got.cache) is type(want.cache)
+            assert got.cache.get_seq_length() == sizes[1] + 1
+
+
+# -- random programs ---------------------------------------------------------------------------
 def _attend(x: Tensor) -> Tensor:
     return torch.nn.functional.scaled_dot_product_attention(x, x, x)
 

@@ -17,6 +17,7 @@ from pydisc.schedule.dot import schedule_dot
 from pydisc.schedule.loops import schedule_loops
 from pydisc.support import knobs
 from pydisc.support.dump import write_stage
+from pydisc.support.log import log, show
 from pydisc.support.timing import StageTimer
 from pydisc.targets.cpu import CpuTarget
 
@@ -42,7 +43,6 @@ class CompiledTrace:
     op_count: int
     fusions: tuple[FusionInfo, ...]
     not_fused: tuple[NotFused, ...]
-    kernel_source: str
 
 
 def compile_capture(capture: Capture, timer: StageTimer) -> CompiledTrace:
@@ -74,12 +74,12 @@ def compile_capture(capture: Capture, timer: StageTimer) -> CompiledTrace:
         program, source = lowering.lower()
         if now.dump:
             write_stage(now.dump, 5, "kernels", source)
+    _log(now, regions, source, str(capture.module) if now.debug >= 4 else "")
     return CompiledTrace(
         program,
         len(graph.nodes),
         _fusions(graph, regions, lowering),
         plan.not_fused,
-        source if now.debug >= 3 else "",
     )
 
 
@@ -93,6 +93,17 @@ def schedule_region(region: Region, target: CpuTarget, weights: frozenset[int]) 
         return ScheduledRegion(region, (schedule_dot(program, target, weights),), (outputs,))
     kernels = tuple(schedule_loops(p, target.vector_lanes_f32) for p in region.programs)
     return ScheduledRegion(region, kernels, (outputs,) * len(kernels))
+
+
+def _log(now: knobs.Knobs, regions: Sequence[ScheduledRegion], source: str, module: str) -> None:
+    """What knob `debug` asks for."""
+    show(now.debug)
+    if now.debug >= 2:
+        log.info("schedules\n%s", _schedules_text(regions))
+    if now.debug >= 3:
+        log.info("kernels\n%s", source)
+    if now.debug >= 4:
+        log.info("optimized\n%s", module)
 
 
 def _dump(index: int, name: str, capture: Capture) -> None:

@@ -4,14 +4,14 @@
 knows torch and builds with `ir` and `shape`; it does not optimise.
 """
 
-from pydisc.frontend.capture import (
+from pydisc.frontend.capture import capture
+from pydisc.frontend.captured import (
     Capture,
     InputEquality,
     InputSpec,
     Mutation,
     OutputSpec,
     Weight,
-    capture,
 )
 from pydisc.frontend.tracer import ExternSite
 

@@ -1,4 +1,4 @@
-"""Ops whose result may be their argument itself, or a view of it: decided on tensors, not values."""
+"""Ops whose result may be their argument or a view of it: decided on tensors, not on values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from pydisc.frontend import views
-from pydisc.support.source import current_source_line
 from pydisc.support.errors import Unsupported
+from pydisc.support.source import current_source_line
 
 Composite = Callable[..., Any]
 _composites: dict[str, Composite] = {}
@@ -34,8 +34,8 @@ def _run(tracer: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @_composite("aten.reshape.default")
-def reshape(tracer: Any, x: Tensor, shape: Sequence[Any]) -> Any:
-    """A view where strides allow it, else a copy, as in eager mode: writes must reach the same places."""
+def reshape(tracer: Any, x: Any, shape: Sequence[Any]) -> Any:
+    """A view where strides allow it, else a copy: as in eager mode, for the sake of writes."""
     x = tracer.traced(x)
     value = tracer.value_of(x)
     target = tracer.cx.infer_shape(value.shape, tracer._convert(shape))
@@ -99,7 +99,7 @@ def expand_as(tracer: Any, x: Tensor, other: Tensor) -> Any:
 
 
 @_composite("aten.contiguous.default")
-def contiguous(tracer: Any, x: Tensor, **_: Any) -> Any:
+def contiguous(tracer: Any, x: Any, **_: Any) -> Any:
     """Itself, or a copy without gaps."""
     x = tracer.traced(x)
     return x if x._strides is None else _run(tracer, aten.clone.default, x)
@@ -211,7 +211,9 @@ def is_nonzero(tracer: Any, x: Tensor) -> Any:
     return NotImplemented if known is None else bool(known)
 
 
-@_composite("aten._assert_async.default", "aten._assert_async.msg", "aten._assert_tensor_metadata.default",
-            "aten._assert_scalar.default")  # fmt: skip
+@_composite(
+    *("aten._assert_async.default", "aten._assert_async.msg"),
+    *("aten._assert_tensor_metadata.default", "aten._assert_scalar.default"),
+)
 def assert_async(tracer: Any, *_: Any, **__: Any) -> None:
     """Checks of the data are not compiled."""

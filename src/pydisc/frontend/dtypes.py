@@ -60,7 +60,7 @@ def dtype_of_number(x: Number) -> str:
 
 
 def result_dtype(*operands: Value | Number | Any) -> str:
-    """torch.result_type: tensors go before 0-d tensors, and those before scalars of one category."""
+    """torch.result_type: tensors before 0-d tensors before scalars, within one category."""
     best: list[str | None] = [None, None, None]
     for x in operands:
         if isinstance(x, Value):

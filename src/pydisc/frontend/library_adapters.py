@@ -7,7 +7,7 @@ call, and for tensors that are not traced, they call the original.
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -98,7 +98,7 @@ _NOT_COVERED = ("softcap", "s_aux")
 
 
 def _adapt_causal_mask() -> list[Callable[[], None]]:
-    """transformers' `q_length == 1 or kv_length == q_length`: the second is known, the first is not."""
+    """transformers' `q_length == 1 or kv_length == q_length`: only the second is known."""
     module: Any = sys.modules.get("transformers.masking_utils")
     original = getattr(module, "_ignore_causal_mask_sdpa", None)
     if original is None:
@@ -136,7 +136,7 @@ def _adapt_torch_tensor() -> list[Callable[[], None]]:
         if is_size(data):
             if kwargs.get("dtype") is None and isinstance(data, torch.SymInt):
                 kwargs["dtype"] = torch.int64
-            return torch.scalar_tensor(data, **kwargs)
+            return cast(Any, torch.scalar_tensor)(data, **kwargs)
         if isinstance(data, list | tuple) and any(is_size(d) for d in data):
             return torch.stack([tensor(d, *args, **kwargs) for d in data])
         return original(data, *args, **kwargs)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from pydisc.frontend.traced_tensor import TracedTensor
 from pydisc.support.errors import Unsupported
@@ -29,42 +30,23 @@ class ModuleState:
             self._saved.append((name, attributes, dict(attributes), contents))
         self._random = torch.get_rng_state()
 
-    def restore(
-        self, leaks_matter: bool = True
-    ) -> dict[tuple[int, str], tuple[torch.Tensor, TracedTensor]]:
-        """Undo every change; return the buffers that were assigned: (old, new) by place.
+    def restore(self, leaks_matter: bool = True) -> list[tuple[torch.Tensor, TracedTensor]]:
+        """Undo every change; return the buffers that were assigned, as (old, new).
 
         Raises Unsupported if a tensor of the trace was kept in another attribute: what the next
         call would read there is lost (unless the trace failed and its result does not matter).
         """
-        assigned: dict[tuple[int, str], tuple[torch.Tensor, TracedTensor]] = {}
+        assigned: list[tuple[torch.Tensor, TracedTensor]] = []
         leaks: list[str] = []
-        for number, (name, attributes, before, contents) in enumerate(self._saved):
+        for name, attributes, before, contents in self._saved:
             if _unchanged(attributes, before) and all(
                 _unchanged(attributes[k], v) for k, v in contents.items()
             ):
                 continue
-            for key, value in list(attributes.items()):
-                if key not in before:
-                    leaks += _leaks(name, key, value)
-                    del attributes[key]
-            for key, value in before.items():
-                if attributes.get(key) is not value:
-                    leaks += _leaks(name, key, attributes.get(key))
-                    attributes[key] = value
-                if key in contents and not _same(value, contents[key]):
-                    found = _changed(value, contents[key])
-                    if key == "_buffers":
-                        for entry in list(found):
-                            pair = contents[key].get(entry), found[entry]
-                            if isinstance(pair[0], torch.Tensor) and isinstance(
-                                pair[1], TracedTensor
-                            ):
-                                assigned[number, entry] = pair  # pyright: ignore
-                                del found[entry]
-                    for entry, new in found.items():
-                        leaks += _leaks(name, key if key not in _TABLES else str(entry), new)
-                    _refill(value, contents[key])
+            leaks += _restore_attributes(name, attributes, before)
+            for key, content in contents.items():
+                buffers = assigned if key == "_buffers" else None
+                leaks += _restore_container(name, key, before[key], content, buffers)
         torch.set_rng_state(self._random)
         if leaks and leaks_matter:
             raise Unsupported(
@@ -75,23 +57,54 @@ class ModuleState:
         return assigned
 
 
+def _restore_attributes(name: str, now: dict[str, Any], before: dict[str, Any]) -> list[str]:
+    """Put attributes back; return those in which a tensor of the trace was left."""
+    leaks: list[str] = []
+    for key, value in list(now.items()):
+        if key not in before:
+            leaks += _leaks(name, key, value)
+            del now[key]
+    for key, value in before.items():
+        if now.get(key) is not value:
+            leaks += _leaks(name, key, now.get(key))
+            now[key] = value
+    return leaks
+
+
+def _restore_container(
+    name: str,
+    key: str,
+    now: Any,
+    before: Any,
+    buffers: list[tuple[torch.Tensor, TracedTensor]] | None,
+) -> list[str]:
+    """Put a container's content back. A buffer that was assigned is no leak but a mutation."""
+    if _unchanged(now, before):
+        return []
+    leaks: list[str] = []
+    for entry, new in _changed(now, before).items():
+        old = before.get(entry) if buffers is not None else None
+        if buffers is not None and isinstance(old, torch.Tensor) and isinstance(new, TracedTensor):
+            buffers.append((old, new))
+        else:
+            leaks += _leaks(name, str(entry) if key in _TABLES else key, new)
+    now.clear()
+    if isinstance(now, list):
+        now.extend(before)
+    else:
+        now.update(before)
+    return leaks
+
+
 def _unchanged(now: Any, before: Any) -> bool:
     """The usual case, quickly: the same objects in the same order."""
     if len(now) != len(before):
         return False
+    if not now:
+        return True
     if isinstance(now, dict):
         return all(map(is_, now, before)) and all(map(is_, now.values(), before.values()))
     return all(map(is_, now, before)) if isinstance(now, list) else now == before
-
-
-def _same(a: Any, b: Any) -> bool:
-    if len(a) != len(b):
-        return False
-    if isinstance(a, dict):
-        return all(k in b and v is b[k] for k, v in a.items())
-    if isinstance(a, list):
-        return all(x is y for x, y in zip(a, b, strict=True))
-    return a == b
 
 
 def _changed(now: Any, before: Any) -> dict[Any, Any]:
@@ -102,16 +115,8 @@ def _changed(now: Any, before: Any) -> dict[Any, Any]:
     return dict(enumerate(now))
 
 
-def _refill(target: Any, content: Any) -> None:
-    target.clear()
-    if isinstance(target, list):
-        target.extend(content)
-    else:
-        target.update(content)
-
-
 def _leaks(module: str, attribute: str, value: Any) -> list[str]:
-    leaves = torch.utils._pytree.tree_leaves(value)
+    leaves = pytree.tree_leaves(value)
     if any(isinstance(leaf, TracedTensor) for leaf in leaves):
         return [f"{module}.{attribute}" if module else attribute]
     return []

@@ -34,7 +34,7 @@ def _is_dynamic_cache(kind: type) -> bool:
 
 
 def _flatten_cache(cache: Any) -> tuple[list[Any], Any]:
-    """Keys and values of each layer, which must be plain layers; the context is how to make it anew."""
+    """Keys and values of each layer, which must be plain; the context is how to make it anew."""
     for layer in cache.layers:
         if type(layer).__name__ != "DynamicLayer":
             raise Unsupported(
@@ -50,9 +50,7 @@ def _flatten_cache(cache: Any) -> tuple[list[Any], Any]:
 def _flatten_cache_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
     tensors, context = _flatten_cache(cache)
     filled = [i for i, is_filled in enumerate(context[1]) if is_filled]
-    keys = [
-        pytree.GetAttrKey(f"layers[{i}].{name}") for i in filled for name in ("keys", "values")
-    ]
+    keys = [pytree.GetAttrKey(f"layers[{i}].{name}") for i in filled for name in ("keys", "values")]
     return list(zip(keys, tensors, strict=True)), context
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from pydisc.ir.builder import Value
 
@@ -34,7 +35,7 @@ class TracedTensor(Tensor):
         device: torch.device,
     ) -> Any:
         """Made by `Tracer.wrap` only."""
-        # Without a storage size torch would compute one from all sizes and strides, four times the cost.
+        # Else torch computes one from all sizes and strides, at four times the cost.
         out = Tensor._make_wrapper_subclass(
             cls, sizes, strides=strides, dtype=dtype, device=device, storage_size=0
         )
@@ -56,7 +57,7 @@ class TracedTensor(Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Only where the tracer's mode is off, inside of torch's own Python."""
-        for arg in torch.utils._pytree.tree_leaves((args, kwargs)):
+        for arg in pytree.tree_leaves((args, kwargs)):
             if isinstance(arg, TracedTensor):
                 return arg._tracer.dispatch(func, args, kwargs or {})
         return NotImplemented

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
+from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from pydisc.artifact.extern_args import encode
@@ -45,7 +46,7 @@ class ExternSite:
 
 @dataclass(slots=True)
 class TracedWeight:
-    """A real tensor that the trace met, its value, and the traced tensor for it if one was needed."""
+    """A real tensor that the trace met, its value, and its traced tensor if one was needed."""
 
     tensor: Tensor
     value: Value
@@ -121,7 +122,7 @@ class Tracer(TorchDispatchMode):
         """False: otherwise torch wraps each dispatch to keep Dynamo away, which is not running."""
         return False
 
-    # -- between torch's objects and ours ----------------------------------------------------------
+    # -- between torch's objects and ours ---------------------------------------------------------
     def symint(self, size: Any) -> Any:
         """A size as torch wants it."""
         if type(size) is int:
@@ -226,7 +227,7 @@ class Tracer(TorchDispatchMode):
         """The IR's name of a tensor's element type."""
         return name_of(tensor.dtype)
 
-    # -- dispatch ------------------------------------------------------------------------------------
+    # -- dispatch ---------------------------------------------------------------------------------
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Every op of torch while the mode is on."""
         return self.dispatch(func, args, kwargs or {})
@@ -307,7 +308,7 @@ class Tracer(TorchDispatchMode):
         out._view = views.View(base, op.name, op.rule, tail, kwargs, index, base._writes)
         return out
 
-    # -- writes --------------------------------------------------------------------------------------
+    # -- writes -----------------------------------------------------------------------------------
     def write(self, tensor: Tensor, value: Value) -> TracedTensor:
         """Set a tensor, and what it is a view of, to a value."""
         target = self.traced(tensor)
@@ -335,7 +336,7 @@ class Tracer(TorchDispatchMode):
             self._perhaps_views.append((_root(copy), _root(source), sizes))
 
     def _settle_aliases(self, target: TracedTensor) -> None:
-        """Before a write: guard that what was copied is no view of what is written, or the reverse."""
+        """Before a write: guard that no reshape by copy has to share memory with its target."""
         root = _root(target)
         for copy, source, sizes in self._perhaps_views:
             if root is copy or root is source:
@@ -361,7 +362,7 @@ class Tracer(TorchDispatchMode):
         self.write(args[0], out)
         return args[0]
 
-    # -- ops without a rule ----------------------------------------------------------------------------
+    # -- ops without a rule -----------------------------------------------------------------------
     def _refuse(self, what: str, why: str, hint: str = "") -> Any:
         raise Unsupported(what, why, hint, current_source_line())
 
@@ -370,7 +371,7 @@ class Tracer(TorchDispatchMode):
             self._refuse(
                 f"reading the value of a tensor ({op.name})",
                 "Python would need data that only exists when the program runs",
-                "replace `.item()`, `if tensor:` and `.tolist()` by tensor operations, such as torch.where",
+                "replace `.item()`, `if tensor:` and `.tolist()` by operations on tensors",
             )
         if torch.Tag.dynamic_output_shape in func.tags:
             self._refuse(op.name, "the size of its result depends on the data")
@@ -382,11 +383,11 @@ class Tracer(TorchDispatchMode):
         return self._extern(func, op, args, kwargs) if out is NotImplemented else out
 
     def _decompose(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Through torch's own decomposition, if that leads somewhere; ops it emitted in vain stay."""
+        """Through torch's own decomposition, if that leads somewhere."""
         steps: list[Callable[..., Any]] = []
         if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
             steps.append(func.decompose)
-        table = torch._decomp.decomposition_table.get(func)
+        table = decomposition_table.get(func)
         if table is not None and str(func) not in _KEPT_WHOLE:
             steps.append(table)
         for step in steps:
@@ -482,7 +483,7 @@ _KEPT_WHOLE = frozenset(
         "unfold.default",
     )
 )
-"""Ops whose decomposition is worse: other random numbers, as many gathers as a window has places."""
+"""Ops whose decomposition is worse: other random numbers, a gather for each place of a window."""
 
 _LIKE_FIRST = frozenset(
     (

@@ -17,7 +17,7 @@ Strides = tuple[Any, ...] | None
 
 @dataclass(slots=True)
 class View:
-    """How a view was made of its base: `rule(cx, base, *args, **kwargs)`, element `index` if many."""
+    """How a view is made: `rule(cx, base, *args, **kwargs)`, of which element `index` if many."""
 
     base: Any
     overload: str
@@ -44,7 +44,7 @@ class View:
         return scatter(cx, base, value, self)
 
 
-# -- writing through ---------------------------------------------------------------------------------
+# -- writing through ------------------------------------------------------------------------------
 def _reshape_back(cx: LoweringContext, base: Value, value: Value, view: View) -> Value:
     return cx.reshape(value, base.shape)
 
@@ -117,7 +117,7 @@ _SCATTERS: dict[str, Callable[[LoweringContext, Value, Value, View], Value]] = {
 }
 
 
-# -- strides -----------------------------------------------------------------------------------------
+# -- strides --------------------------------------------------------------------------------------
 def row_major(shape: Shape) -> Shape:
     """The strides of a shape without gaps, last dim fastest."""
     out: list[Any] = []

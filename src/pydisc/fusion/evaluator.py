@@ -253,33 +253,34 @@ class Evaluator:
         batch_count, contract_count = len(a["lhs_batch"]), len(a["lhs_contract"])
         middle = lhs_rank - contract_count  # batch dims and free dims of the left operand
         batch, m, n = coords[:batch_count], coords[batch_count:middle], coords[middle:]
-        sides = []
-        for tensor, free, side in ((node.operands[0], m, "lhs"), (node.operands[1], n, "rhs")):
-            at = self._dot_operand(tensor, a[f"{side}_batch"], batch, a[f"{side}_contract"], free)
-            memory, index = self._to_memory(tensor, at)
-            sides.append((self._slot(memory), index))
-        groups = [_axes_of(c) for c in (batch, m, n)]
+        lhs = self._dot_operand(node, 0, a["lhs_batch"], batch, a["lhs_contract"], m)
+        rhs = self._dot_operand(node, 1, a["rhs_batch"], batch, a["rhs_contract"], n)
+        groups = _axes_of(batch), _axes_of(m), _axes_of(n)
         if len({*groups[0], *groups[1], *groups[2]}) != sum(map(len, groups)):
             raise NoAccess(node.result, "an axis of the result belongs to both operands")
         k = _axes_of(self.k_coords)
-        self.contraction = Contraction(*sides[0], *sides[1], *groups, k, dtype)
+        self.contraction = Contraction(*lhs, *rhs, *groups, k, dtype)
         axes = frozenset(axis for group in groups for axis in group)
         return self._expr(Expr("accumulator", dtype, axes=axes))
 
     def _dot_operand(
         self,
-        tensor: int,
+        node: Node,
+        side: int,
         batch_dims: Sequence[int],
         batch: Sequence[Linear],
         contract_dims: Sequence[int],
         free: Sequence[Linear],
-    ) -> list[Linear]:
-        """Coordinates of an operand of a dot."""
+    ) -> tuple[int, Linear]:
+        """Slot and address of an operand of a dot."""
+        tensor = node.operands[side]
         known = dict(zip(batch_dims, batch, strict=True))
         known.update(zip(contract_dims, self.k_coords, strict=True))
         rest = iter(free)
         rank = len(self.graph.shape(tensor))
-        return [known[dim] if dim in known else next(rest) for dim in range(rank)]
+        at = [known[dim] if dim in known else next(rest) for dim in range(rank)]
+        memory, index = self._to_memory(tensor, at)
+        return self._slot(memory), index
 
 
 def _axes_of(coords: Sequence[Linear]) -> tuple[int, ...]:

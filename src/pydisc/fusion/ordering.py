@@ -12,8 +12,8 @@ def ordered(graph: Graph, regions: Sequence[Region]) -> list[Region]:
     owner = {t: r for r in regions for t in r.outputs}
     for region in regions:
         for index in region.nodes:
-            for result in graph.nodes[index].results:
-                owner.setdefault(result, region)
+            for tensor in graph.nodes[index].results:
+                owner.setdefault(tensor, region)
     result: list[Region] = []
     open_: set[int] = set()
     done: set[int] = set()

@@ -32,9 +32,14 @@ class Partition:
                 found[tensor] = {MEMORY}
                 continue
             for user in graph.tensors[tensor].users:
-                if user >= 0 and graph.nodes[user].name in FREE:
-                    found[tensor] |= found[graph.nodes[user].result]
-                else:
+                if user < 0:
+                    found[tensor].add(user)
+                    continue
+                node = graph.nodes[user]
+                needed = set().union(*(found[r] for r in node.results))
+                if node.name in FREE:
+                    found[tensor] |= needed
+                elif needed or node.name == "extern":  # else it is dead
                     found[tensor].add(user)
         return found
 

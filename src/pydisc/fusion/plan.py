@@ -4,8 +4,8 @@ Three steps, in the order of what they save:
 1. every dot takes the element-wise ops after it as its epilogue (epilogues.py);
 2. going backwards, reductions and element-wise ops join the region that consumes them, or start
    one: row regions hold several reductions over one shape with all around them (joining.py);
-3. views that must be in memory get kernels of their own, and an output that is only ever read
-   transposed is stored that way (views.py).
+3. an output that is only ever read transposed is stored that way, and other views that must be
+   in memory get kernels of their own (views.py).
 
 Layout ops belong to no region: they fold into the accesses of every kernel that reads through
 them. A region that turns out not to be addressable in place names the tensor to materialise, and
@@ -65,8 +65,8 @@ def plan_fusion(graph: Graph) -> FusionPlan:
 def _plan(p: Partition) -> FusionPlan:
     grow_epilogues(p)
     join_backwards(p)
-    materialize_views(p)
     absorb_transposes(p)
+    materialize_views(p)
     for region in p.regions:
         if region.stored_as is not None:
             region.outputs = [region.stored_as]

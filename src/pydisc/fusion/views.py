@@ -1,22 +1,8 @@
-"""Step 3 of planning: views that must lie in memory, and outputs stored the way they are read."""
+"""Step 3 of planning: outputs stored the way they are read, and views that must be in memory."""
 
 from pydisc.fusion.graph import FREE
 from pydisc.fusion.partition import Partition
 from pydisc.fusion.region import Region
-
-
-def materialize_views(p: Partition) -> None:
-    """Give a copy kernel to each view that is returned, handed to the framework, or forced."""
-    graph = p.graph
-    wanted = [*graph.returns]
-    for region in p.regions:
-        if region.kind == "extern":
-            wanted += [t for index in region.nodes for t in graph.nodes[index].operands]
-    wanted += p.forced
-    for tensor in dict.fromkeys(wanted):
-        node = graph.producer(tensor)
-        if node is not None and node.name in FREE:
-            p.regions.append(Region("loop", set(), [tensor], domain=graph.shape(tensor)))
 
 
 def absorb_transposes(p: Partition) -> None:
@@ -38,3 +24,18 @@ def absorb_transposes(p: Partition) -> None:
         if permutation[-1] == len(permutation) - 1:
             region.stored_as = user.result
             region.domain = graph.shape(user.result)
+
+
+def materialize_views(p: Partition) -> None:
+    """Give a copy kernel to each view that is returned, handed to the framework, or forced."""
+    graph = p.graph
+    wanted = [*graph.returns]
+    for region in p.regions:
+        if region.kind == "extern":
+            wanted += [t for index in region.nodes for t in graph.nodes[index].operands]
+    wanted += p.forced
+    stored = {region.stored_as for region in p.regions}
+    for tensor in dict.fromkeys(wanted):
+        node = graph.producer(tensor)
+        if node is not None and node.name in FREE and tensor not in stored:
+            p.regions.append(Region("loop", set(), [tensor], domain=graph.shape(tensor)))

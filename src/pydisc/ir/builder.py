@@ -318,7 +318,7 @@ class Builder:
         return self.constant(-(2 ** (bits - 1)) if lowest else 2 ** (bits - 1) - 1, dtype)
 
     def reduce(self, kind: str, x: Value, axes: Sequence[int]) -> Value:
-        """add|multiply|maximum|minimum|and|or over axes, which go; of nothing: the neutral element."""
+        """add|multiply|maximum|minimum|and|or over axes, which go; of nothing the neutral value."""
         shape = tuple(s for i, s in enumerate(x.shape) if i not in axes)
         init = self._reduce_init(kind, x.dtype)
         attributes: dict[str, Attribute] = {"dimensions": DenseI64ArrayAttr.get(sorted(axes))}

@@ -14,6 +14,7 @@ from pydisc.runtime.dtypes import TORCH_DTYPE, named_constant
 from pydisc.runtime.libraries import openmp_table
 from pydisc.runtime.object_code import ObjectCode
 from pydisc.runtime.weights import WeightTable
+from pydisc.support import knobs
 from pydisc.support.errors import InternalError
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -58,7 +59,8 @@ class LoadedProgram:
         ]
         self._library = ctypes.addressof(openmp_table())
         self._pool: list[Context] = []
-        self._running = 0
+        self._contexts = 0
+        self._thread_limit = knobs.current().threads
         self._count_lock = threading.Lock()
         self._inputs = [
             (i.pointer, i.sizes, len(i.shape), TORCH_DTYPE[i.dtype]) for i in program.inputs
@@ -104,6 +106,8 @@ class LoadedProgram:
             self._pool.append(context)
 
     def _new_context(self) -> Context:
+        with self._count_lock:
+            self._contexts += 1
         block = (ctypes.c_int64 * self.program.slots)()
         block[abi.LIBRARY] = self._library
         return Context(block, ctypes.addressof(block))
@@ -143,7 +147,10 @@ class LoadedProgram:
         return outputs  # type: ignore[return-value]
 
     def _threads(self) -> int:
-        return torch.get_num_threads()
+        """Threads for this call: torch's, shared among the calls that run now."""
+        running = self._contexts - len(self._pool)
+        whole = self._thread_limit or torch.get_num_threads()
+        return max(whole // max(running, 1), 1)
 
     def _reserve(self, context: Context, threads: int) -> None:
         """Grow the arena and the scratch memory of a context to what this call needs."""

@@ -27,7 +27,6 @@ class Knobs:
 
     debug: int = _knob(0, "0 quiet, 1 summary, 2 schedules, 3 kernels, 4 IR, to the log")
     dump: str = _knob("", "directory that receives every stage as a file `pydisc opt` reads again")
-    stop_after: str = _knob("", "name of the stage after which the compile stops")
     verify: int = _knob(1, "0 no IR checks, 1 between stages, 2 after every pass")
     on_error: Literal["eager", "raise"] = _knob(
         "eager",

@@ -22,6 +22,7 @@ from pydisc.torch_backend.weight_sources import registrations
 MAX_TRACES = 32
 """Traces of one model before further branches run in eager mode."""
 
+_any_autocast = torch._C._is_any_autocast_enabled
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device)
 
 
@@ -91,7 +92,9 @@ class CompiledModel:
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
         """Tensor leaves, and a key for everything else that a trace depends on."""
         module = self._module
-        mode = (module.training if module is not None else False, torch.is_autocast_enabled("cpu"))
+        mode: Any = module is not None and module.training
+        if _any_autocast():
+            mode = (mode, torch.is_autocast_enabled("cpu"))
         tensors: list[Any] = []
         rest: list[Any] = []
         for value in (*args, *kwargs.values()):

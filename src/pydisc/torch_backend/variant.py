@@ -21,6 +21,7 @@ from pydisc.ir.context import open_context
 from pydisc.runtime.loaded_program import LoadedProgram
 from pydisc.shape import Dim
 from pydisc.support import knobs
+from pydisc.support.log import log
 from pydisc.support.progress import stage_bar
 from pydisc.support.timing import StageTimer
 from pydisc.torch_backend.weight_sources import WeightSources
@@ -39,6 +40,8 @@ class Variant:
     sources: WeightSources
     mutations: tuple[Mutation, ...]
     info: TraceInfo
+    single: bool
+    """Whether the output is one tensor that the program computes, and nothing else happens."""
 
     def follow_module(self) -> bool:
         """Use the module's present parameters and buffers; False if they no longer fit."""
@@ -52,6 +55,8 @@ class Variant:
     def __call__(self, tensors: Sequence[torch.Tensor]) -> Any:
         """Run on checked input tensors and rebuild the output."""
         results = self.program(tensors)
+        if self.single:
+            return results[0]
         for change in self.mutations:
             of = tensors if change.kind == "input" else self.weights
             of[change.index].copy_(results[self.result_of[change.result]])
@@ -79,6 +84,9 @@ def compile_variant(capture_trace: Callable[[], Capture], state: torch.nn.Module
         with timer.stage("load"):
             program = LoadedProgram(trace.program, [w.tensor for w in capture.weights])
             program.table.current()
+        if knobs.current().time or knobs.current().debug:
+            spent = ", ".join(f"{name} {value:.3f}" for name, value in timer.seconds.items())
+            log.warning("compiled %d ops, seconds: %s", trace.op_count, spent)
         returned = _returned(capture)
         distinct = list(dict.fromkeys(returned))
         return Variant(
@@ -92,7 +100,13 @@ def compile_variant(capture_trace: Callable[[], Capture], state: torch.nn.Module
             ),
             tuple(capture.mutations),
             _trace_info(capture, trace, timer.seconds),
+            _is_single(capture),
         )
+
+
+def _is_single(capture: Capture) -> bool:
+    kinds = [output.kind for output in capture.outputs]
+    return capture.out_spec.is_leaf() and kinds == ["result"] and not capture.mutations
 
 
 def _returned(capture: Capture) -> list[Any]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from tests.hlo_interpreter import declared_env, guards_hold, replay
 from torch import Tensor, nn
 
 from pydisc.frontend import Capture, capture
 from pydisc.ir.context import open_context
 from pydisc.support.errors import Unsupported
-from tests.hlo_interpreter import declared_env, guards_hold, replay
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,9 @@ def _mlir() -> Generator[None]:
         yield
 
 
-def run(fn: Callable[..., Any], *args: Any, state: nn.Module | None = None, **kwargs: Any) -> Capture:
+def run(
+    fn: Callable[..., Any], *args: Any, state: nn.Module | None = None, **kwargs: Any
+) -> Capture:
     return capture(fn, args, kwargs, state=state)
 
 
@@ -29,7 +31,7 @@ def names(found: Capture) -> list[str]:
     return [op.operation.name.split(".", 1)[1] for op in main.operations]
 
 
-# -- writes and views ------------------------------------------------------------------------------
+# -- writes and views -----------------------------------------------------------------------------
 def _write_slice(x: Tensor) -> Tensor:
     y = x.clone()
     y[:, 1:3] = 0
@@ -204,7 +206,7 @@ def test_state_is_put_back_after_a_failure() -> None:
     assert model.count == 0
 
 
-# -- arguments and results ---------------------------------------------------------------------------
+# -- arguments and results ------------------------------------------------------------------------
 def test_names_constants_and_weights() -> None:
     model = nn.Linear(4, 3)
 
@@ -265,7 +267,7 @@ def test_weights_as_args() -> None:
     assert found.weights[0].tensor is weight
 
 
-# -- sizes -----------------------------------------------------------------------------------------
+# -- sizes ----------------------------------------------------------------------------------------
 def test_sizes_that_must_agree_become_one_symbol() -> None:
     found = run(torch.add, torch.randn(2, 4), torch.randn(2, 4))
     assert [str(i.shape) for i in found.inputs] == ["(S0, S1)", "(S0, S1)"]
@@ -300,7 +302,7 @@ def test_a_specialised_size_is_reported() -> None:
     assert declared_env(found, [torch.ones(3, 2)]) == {"S0": 3, "S1": 2}
 
 
-# -- what is left to the framework, and what is refused --------------------------------------------
+# -- what is left to the framework, and what is refused -------------------------------------------
 def test_an_op_without_a_rule_is_left_to_the_framework() -> None:
     def fn(x: Tensor) -> Tensor:
         values, _ = torch.sort(x + 1, dim=-1)

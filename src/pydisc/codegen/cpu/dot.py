@@ -43,7 +43,7 @@ class _Dot:
         """The expression that the sums of the tile are: the product, or the product plus a bias."""
         self.bias = self._find_bias()
         stores = self.program.stores
-        self.has_epilogue = len(stores) > 1 or stores[0].expr != self.sum
+        self.has_epilogue = [store.expr for store in stores] != [self.sum]
 
     def _find_bias(self) -> Expr | None:
         """A row that is added to the product first: the sums start with it, at no cost.

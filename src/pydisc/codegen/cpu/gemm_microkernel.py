@@ -21,6 +21,16 @@ MICROKERNEL_ARGS = (
     ("ldi", I64),
 )
 
+PACKED_ARGS = (
+    ("a", PTR),
+    ("b", PTR),
+    ("c", PTR),
+    ("ldc", I64),
+    ("k", I64),
+    ("init", PTR),
+    ("ldi", I64),
+)
+
 PANELS_ARGS = (
     ("a", PTR),
     ("lda", I64),
@@ -57,6 +67,25 @@ def emit_microkernels(t: Text, target: CpuTarget) -> None:
     """
     for rows in range(1, target.mr + 1):
         _Microkernel(t, target, rows).emit()
+    _Microkernel(t, target, target.mr, packed=True).emit()
+    _emit_pack_rows(t, target)
+
+
+def _emit_pack_rows(t: Text, target: CpuTarget) -> None:
+    """Emit `@pack_rows(a, lda, k, dst)`: MR rows of A side by side, `[k][MR]`."""
+    mr = target.mr
+    args = [("a", PTR), ("lda", I64), ("k", I64), ("dst", PTR)]
+    with t.function("pack_rows", args, public=False) as (a, lda, k, dst):
+        rows = [t.at(a, t.mul(t.const(i), lda)) for i in range(mr)]
+        step = 4
+        whole = t.sub(k, t.rem(k, t.const(step)))
+        for low, high, count in ((t.const(0), whole, step), (whole, k, 1)):
+            with t.loop(low, high, count) as loop:
+                out = t.at(dst, t.mul(loop.index, t.const(mr)))
+                sources = [t.at(row, loop.index) for row in rows]
+                for j in range(count):
+                    for i in range(mr):
+                        t.store(t.load(t.at(sources[i], j), "f32"), t.at(out, j * mr + i))
 
 
 @dataclass
@@ -64,6 +93,8 @@ class _Microkernel:
     t: Text
     target: CpuTarget
     rows: int
+    packed: bool = False
+    """Whether A lies in memory as `[k][rows]` (pack_rows) instead of rows `lda` apart."""
 
     @property
     def columns(self) -> int:
@@ -83,9 +114,14 @@ class _Microkernel:
     def emit(self) -> None:
         t = self.t
         unroll = max(self.sets, 4)
-        args = [*MICROKERNEL_ARGS]
-        with t.function(f"mk_{self.rows}", args, public=False) as (a, lda, b, c, ldc, k, init, ldi):
-            self.a = [t.at(a, t.mul(t.const(i), lda)) for i in range(self.rows)]
+        name = "mk_packed" if self.packed else f"mk_{self.rows}"
+        args = PACKED_ARGS if self.packed else MICROKERNEL_ARGS
+        with t.function(name, args, public=False) as values:
+            b, c, ldc, k, init, ldi = values[-6:]
+            a = values[0]
+            self.a = [a]
+            if not self.packed:
+                self.a = [t.at(a, t.mul(t.const(i), values[1])) for i in range(self.rows)]
             zero = t.const(0.0, t.vector("f32"))
             acc = [
                 t.load(t.at(row, j * t.lanes), zero.type)
@@ -114,7 +150,8 @@ class _Microkernel:
         tile = self.rows * self.columns
         sets = len(acc) // tile
         row = t.at(b, t.mul(k, t.const(self.target.nr)))
-        a = [t.at(x, k) for x in self.a]
+        at_k = t.mul(k, t.const(self.rows)) if self.packed else k
+        a = [t.at(x, at_k) for x in self.a]
         for step in range(count):
             base = tile * (step % sets)
             vectors = [
@@ -122,11 +159,16 @@ class _Microkernel:
                 for j in range(self.columns)
             ]
             for i in range(self.rows):
-                x = t.splat(t.load(t.at(a[i], step), "f32"))
+                source = t.at(a[0], step * self.rows + i) if self.packed else t.at(a[i], step)
+                x = t.splat(t.load(source, "f32"))
                 for j in range(self.columns):
                     n = base + i * self.columns + j
                     acc[n] = t.fma(x, vectors[j], acc[n])
         return acc
+
+
+PACK_PANELS = 8
+"""Panels from which on copying A pays: each panel reads the copy once."""
 
 
 def emit_gemm_panels(t: Text, target: CpuTarget, blocking: Blocking | None = None) -> None:
@@ -166,6 +208,8 @@ class _PanelLoop:
             self.whole_panels = t.div(self.N, t.const(nr))
             # partial sums of a ragged panel between blocks of k
             self.buffer = t.stack(self.blocking.mc * nr)
+            self.rows_buffer = t.stack(self.blocking.mc * (self.blocking.kc + 8))
+            self.packs = t.compare("ge", t.sub(p1, p0), t.const(PACK_PANELS))
             kc = self._k_step()
             # one pass even when K is 0, so that C = init is written
             k_end = t.maximum(self.K, t.const(1))
@@ -176,8 +220,19 @@ class _PanelLoop:
                     self.kl = t.minimum(t.sub(self.K, self.k0), kc)
                     self.first = t.compare("eq", self.k0, zero)
                     self.last = t.compare("ge", t.add(self.k0, kc), self.K)
+                    self._pack_rows(rows.index, m_end)
                     with t.loop(p0, p1) as panels:
                         self._panel(panels.index, rows.index, m_end)
+
+    def _pack_rows(self, m: Val, m_end: Val) -> None:
+        """Copy the whole tiles of a block of A, so that every panel reads them in one stream."""
+        t, mr = self.t, self.target.mr
+        with t.when(self.packs):
+            rows = t.sub(m_end, m)
+            a = t.at(t.at(self.a, self.k0), t.mul(m, self.lda))
+            with t.loop(t.const(0), t.sub(rows, t.rem(rows, t.const(mr))), mr) as loop:
+                out = t.at(self.rows_buffer, t.mul(loop.index, self.kl))
+                t.call("pack_rows", [t.at(a, t.mul(loop.index, self.lda)), self.lda, self.kl, out])
 
     def _differs(self, x: Val, y: Val) -> Val:
         return self.t.op(f'llvm.icmp "ne" {x}, {y} : {PTR}', "i1")
@@ -216,7 +271,15 @@ class _PanelLoop:
             with t.when(work):
                 self._finish(c, ld, t.add(m, i), rows, n0, cols)
 
-        with t.loop(t.const(0), full, self.target.mr) as loop:
+        with t.when(self.packs) as packed, t.loop(t.const(0), full, self.target.mr) as loop:
+            i = loop.index
+            c = t.at(tile, t.mul(i, ld))
+            source = t.at(self.rows_buffer, t.mul(i, self.kl))
+            init = t.select(self.first, bias, c)
+            t.call("mk_packed", [source, panel, c, ld, self.kl, init, ldi])
+            with t.when(work):
+                self._finish(c, ld, t.add(m, i), t.const(self.target.mr), n0, cols)
+        with packed.otherwise(), t.loop(t.const(0), full, self.target.mr) as loop:
             tile_at(loop.index, t.const(self.target.mr), [self.target.mr])
         with t.when(t.compare("gt", rest, t.const(0))):
             tile_at(full, rest, list(range(1, self.target.mr)))

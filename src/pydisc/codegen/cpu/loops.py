@@ -250,7 +250,7 @@ class _Loops:
     def _fold(
         self, point: Point, stage: Sequence[int], extent: Val, sums: list[Val], step: Body
     ) -> list[Val]:
-        """Fold a row into sums: several vectors in flight, then one by one, then the masked rest."""
+        """Fold a row into sums: several vectors in flight, then single ones, then a masked rest."""
         t, unroll, width = self.t, self.schedule.unroll, len(stage)
         lanes, stride = t.const(t.lanes), t.const(t.lanes * unroll)
         bulk = t.sub(extent, t.rem(extent, stride))

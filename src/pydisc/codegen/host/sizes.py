@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pydisc.codegen.common.assembly_text import Text, Val
-from pydisc.shape import Atom, Cond, Dim
-from pydisc.support.errors import InternalError
+from pydisc.codegen.host.reals import emit_real, emit_rounding
+from pydisc.shape import Atom, Cond, Dim, Real
+from pydisc.support.errors import Unsupported
 
 Size = int | Dim
+_ROUNDINGS = frozenset({"floor", "ceil", "trunc", "round"})
 
 
 @dataclass
@@ -56,6 +58,8 @@ class SizeEmitter:
         if atom.kind == "ite":
             condition, x, y = atom.args
             return t.select(self.condition(condition), self.size(x), self.size(y))
+        if atom.kind in _ROUNDINGS:
+            return emit_rounding(t, atom.kind, self.real(atom.args[0]))
         args = [self.size(a) for a in atom.args]
         match atom.kind:
             case "floordiv":
@@ -65,7 +69,24 @@ class SizeEmitter:
             case "min":
                 return t.minimum(*args)
             case _:
-                raise InternalError(f"no code for a size with {atom.kind}")
+                raise Unsupported(f"a size with {atom.kind}", "there is no code for it")
+
+    def real(self, real: Real) -> Val:
+        """The value of a symbolic float, as f64."""
+        found = self.known.get(real)
+        if found is None:
+            found = self.known[real] = self._real(real)
+        return found
+
+    def _real(self, real: Real) -> Val:
+        if real.kind == "const":
+            return self.t.const(real.args[0], "f64")
+        if real.kind == "ite":
+            condition, x, y = real.args
+            return self.t.select(self.condition(condition), self.real(x), self.real(y))
+        if real.kind == "float":
+            return emit_real(self.t, "float", [self.size(real.args[0])])
+        return emit_real(self.t, real.kind, [self.real(a) for a in real.args])
 
     def _floordiv(self, x: Val, y: Val) -> Val:
         """floor(x / y); 0 for y == 0, as `Dim.evaluate` has it."""
@@ -96,5 +117,8 @@ class SizeEmitter:
                 return t.or_(self.condition(cond.args[0]), self.condition(cond.args[1]))
             case "not":
                 return t.xor(self.condition(cond.args[0]), t.const(True, "i1"))
+            case "eq_real" | "lt_real" | "le_real":
+                x, y = (self.real(a) for a in cond.args)
+                return t.compare(cond.kind.removesuffix("_real"), x, y)
             case _:
-                raise InternalError(f"no code for a condition with {cond.kind}")
+                raise Unsupported(f"a condition with {cond.kind}", "there is no code for it")

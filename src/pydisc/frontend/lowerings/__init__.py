@@ -1,6 +1,7 @@
 """One rule for each aten overload, by family. `rule_of(name)` finds it."""
 
 from pydisc.frontend.lowerings import (
+    activations,
     attention,
     elementwise,
     factory,
@@ -15,6 +16,7 @@ from pydisc.frontend.lowerings.registry import covered, lowering, rule_of
 
 __all__ = [
     "LoweringContext",
+    "activations",
     "attention",
     "covered",
     "elementwise",

@@ -31,6 +31,20 @@ class Iota:
     start: Size
 
 
+_REAL = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "pow": "power",
+    "max": "maximum",
+    "min": "minimum",
+    "neg": "negate",
+    "sqrt": "sqrt",
+}
+"""Ops of floats that are computed from sizes."""
+
+
 class LoweringContext:
     """Handed to every op rule as `cx`."""
 
@@ -44,13 +58,14 @@ class LoweringContext:
         self.iotas: dict[Value, Iota] = {}
         self._broadcasts: dict[tuple[Value, Shape, tuple[int, ...]], Value] = {}
 
-    # -- sizes -----------------------------------------------------------------------------------
+    # -- sizes ------------------------------------------------------------------------------------
     def axis(self, x: Value, dim: int, extra: int = 0) -> int:
         """A dim as an index from the front; `extra` for ops that add one."""
         rank = max(len(x.shape) + extra, 1)
         if not -rank <= dim < rank:
             raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})"
+                f"Dimension out of range (expected to be in range of "
+                f"[{-rank}, {rank - 1}], but got {dim})"
             )
         return dim + rank if dim < 0 else dim
 
@@ -116,7 +131,7 @@ class LoweringContext:
             return exact
         return 0 if isinstance(part, int) and part == 0 else total // part
 
-    # -- scalars and element types -----------------------------------------------------------------
+    # -- scalars and element types ----------------------------------------------------------------
     def constant(self, value: bool | int | float, dtype: str) -> Value:
         """A rank-0 constant."""
         out = self.b.constant(value, dtype)
@@ -137,16 +152,13 @@ class LoweringContext:
             return self.constant(float(x), dtype)
         return self.constant(bool(x) if dtype == "i1" else int(x), dtype)
 
-    _REAL = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power",
-             "max": "maximum", "min": "minimum", "neg": "negate", "sqrt": "sqrt"}  # fmt: skip
-
     def _real(self, x: Real) -> Value:
         """A float computed from sizes, as a rank-0 f64 value."""
         if x.kind == "const":
             return self.constant(x.args[0], "f64")
         if x.kind == "float":
             return self.b.convert(self.b.size(x.args[0]), "f64")
-        name = self._REAL.get(x.kind)
+        name = _REAL.get(x.kind)
         if name is None:
             raise Unsupported(f"the float {x}", f"{x.kind} of sizes is not compiled")
         args = [self._real(a) for a in x.args]
@@ -163,7 +175,7 @@ class LoweringContext:
             return self.b.compare("NE", x, self.full(x.shape, 0, x.dtype))
         return self.b.convert(x, dtype)
 
-    # -- broadcasting ------------------------------------------------------------------------------
+    # -- broadcasting -----------------------------------------------------------------------------
     def broadcast(
         self, x: Value, shape: Iterable[Size], dims: Sequence[int] | None = None
     ) -> Value:
@@ -225,7 +237,7 @@ class LoweringContext:
         value = self.convert(x, dtype) if isinstance(x, Value) else self.scalar(x, dtype)
         return self.broadcast(value, shape)
 
-    # -- short forms --------------------------------------------------------------------------------
+    # -- short forms ------------------------------------------------------------------------------
     def binary(
         self, name: str, x: Value | Number, y: Value | Number, dtype: str | None = None
     ) -> Value:
@@ -263,7 +275,7 @@ class LoweringContext:
         """The result of a reduction over `axes`, repeated along them to the shape it came from."""
         return self.broadcast(x, shape, [i for i in range(len(shape)) if i not in axes])
 
-    # -- layout -------------------------------------------------------------------------------------
+    # -- layout -----------------------------------------------------------------------------------
     def reshape(self, x: Value, shape: Iterable[Size]) -> Value:
         """Same elements in row-major order."""
         shape = tuple(shape)

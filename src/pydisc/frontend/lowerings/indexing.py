@@ -1,4 +1,4 @@
-"""Reading by index tensors: everything becomes `take` of rows, or a broadcast where the index is an iota."""
+"""Reading by index tensors: `take` of rows, or a broadcast where the index is a range."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -89,7 +89,7 @@ def _take_along_all(
 
 
 def _checked(cx: Cx, at: Value, size: Size) -> Value:
-    """An index along one of several merged axes; out of range becomes -1 far below, which `take` refuses."""
+    """An index along one of several merged axes; what is out of range is made so for `take` too."""
     iota = cx.iotas.get(at)
     if iota is not None:
         end = iota.start + at.shape[iota.axis]  # pyright: ignore[reportOperatorIssue]
@@ -117,7 +117,7 @@ def _whole_axes(
     mask[arange(b)[:, None, None, None], arange(s)] is mask[:b, :s] as [b, 1, 1, s].
     """
     places: list[int] = []
-    for axis, index in zip(axes, indices, strict=True):
+    for index in indices:
         iota = cx.iotas.get(index)
         if iota is None or not (isinstance(iota.start, int) and iota.start == 0):
             return None

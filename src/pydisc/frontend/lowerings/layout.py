@@ -104,7 +104,7 @@ def _require_expandable(cx: Cx, mine: Size, wanted: Size) -> None:
         cx.require_equal(mine, wanted, "expand")
 
 
-# -- slices ----------------------------------------------------------------------------------------
+# -- slices ---------------------------------------------------------------------------------------
 def _bound(cx: Cx, bound: Size, size: Size) -> Size:
     """A bound of a Python slice, as an offset within [0, size].
 
@@ -125,6 +125,13 @@ def _bound(cx: Cx, bound: Size, size: Size) -> Size:
     return bound if cx.holds(size, "ge", bound) else size
 
 
+def _limit(cx: Cx, end: Size | None, size: Size) -> Size:
+    """The end of a slice as an offset; what lies beyond every size means the end."""
+    if end is None or (isinstance(end, int) and end >= _END):
+        return size
+    return _bound(cx, end, size)
+
+
 @lowering("aten.slice.Tensor")
 def slice_(
     cx: Cx, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
@@ -138,8 +145,7 @@ def slice_(
             begin = start if cx.holds(size, "ge", start) else size
         else:
             begin = _bound(cx, start, size)
-    at_end = end is None or (isinstance(end, int) and end >= _END)
-    limit = size if at_end else _bound(cx, end, size)
+    limit = _limit(cx, end, size)
     if not (isinstance(begin, int) and begin == 0) and not cx.holds(limit, "ge", begin):
         limit = begin
     return cx.slice_axis(x, axis, begin, limit, step)
@@ -206,7 +212,7 @@ def unbind(cx: Cx, x: Value, dim: int = 0) -> list[Value]:
     return [select(cx, x, dim, i) for i in range(count)]
 
 
-# -- putting together --------------------------------------------------------------------------------
+# -- putting together -----------------------------------------------------------------------------
 @lowering("aten.cat.default", "aten.concat.default")
 def cat(cx: Cx, xs: Sequence[Value], dim: int = 0) -> Value:
     """One after the other along a dim; empty vectors do not count, as torch has it."""
@@ -245,9 +251,8 @@ def slice_scatter(
         return NotImplemented
     axis = cx.axis(x, dim)
     size = x.shape[axis]
-    begin = 0 if start is None else _bound(cx, start, size)
-    at_end = end is None or (isinstance(end, int) and end >= _END)
-    limit = size if at_end else _bound(cx, end, size)
+    begin: Size = 0 if start is None else _bound(cx, start, size)
+    limit = _limit(cx, end, size)
     middle = (*x.shape[:axis], limit - begin, *x.shape[axis + 1 :])  # pyright: ignore
     parts = [
         cx.slice_axis(x, axis, 0, begin),

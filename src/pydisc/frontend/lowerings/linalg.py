@@ -102,7 +102,7 @@ def batched_dot(cx: Cx, x: Value, y: Value, x_dim: int, y_dim: int) -> Value:
     return cx.b.dot_general(x, y, batch=(batch, batch), contract=([x_dim % rank], [y_dim % rank]))
 
 
-# -- convolution -----------------------------------------------------------------------------------
+# -- convolution ----------------------------------------------------------------------------------
 @lowering("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")
 def conv(
     cx: Cx,

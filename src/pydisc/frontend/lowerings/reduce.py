@@ -251,7 +251,7 @@ def cumsum(cx: Cx, x: Value, dim: int, *, dtype: Any = None) -> Value:
     return cx.reduce("add", cx.select(before, spread, cx.full(shape, 0, target)), [axis + 1])
 
 
-# -- softmax ---------------------------------------------------------------------------------------
+# -- softmax --------------------------------------------------------------------------------------
 def softmax_along(cx: Cx, x: Value, axis: int, total: bool = False) -> Value:
     """exp(x - max) / sum of that, along one axis. `total`: a row of -inf gives 0, not NaN."""
     top = cx.reduce("maximum", x, [axis])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 Rule = Callable[..., Any]
-"""(cx, *args, **kwargs) -> Value, list of Values, or NotImplemented if it does not cover the case."""
+"""(cx, *args, **kwargs) -> Value or list of Values, or NotImplemented where it does not apply."""
 
 _rules: dict[str, Rule] = {}
 
