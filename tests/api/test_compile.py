@@ -185,15 +185,17 @@ def test_an_op_without_a_rule_is_left_to_the_framework() -> None:
     assert report.eager_calls == 0
 
 
-def test_data_dependent_control_flow_runs_in_eager_mode_and_says_so() -> None:
+def test_data_dependent_control_flow_goes_through_dynamo_and_says_so() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.sum() > 0 else x - 1
 
     compiled = pydisc.compile(f)
-    for value in (1.0, -1.0):
-        check(compiled, f, torch.full((3,), value))
+    for size in (3, 5, 8):
+        for value in (1.0, -1.0):
+            check(compiled, f, torch.full((size,), value))
     report = compiled.report()
-    assert report.eager_calls == 2
+    assert (report.compiles, report.eager_calls) == (0, 0)
+    assert "Dynamo" in report.fallbacks[0].reason
     assert "test_compile.py" in report.fallbacks[0].where
 
 

@@ -1,7 +1,7 @@
 """Where PyTorch keeps a tensor's version counter and data pointer, found by looking.
 
 A model has hundreds of weights, and every call must know whether one changed; asking each through
-Python takes tens of microseconds. Generated code reads the two fields directly instead. Their
+Python takes tens of microseconds. Generated code reads the fields directly instead. Their
 offsets are no public interface, so they are measured on tensors made for it (which also survives
 new versions of PyTorch); where that fails, weights are asked through Python.
 """
@@ -20,17 +20,22 @@ _FIELD = 64
 
 @dataclass(frozen=True)
 class TensorLayout:
-    """Byte offsets: of the storage and the version counter (pointers) in a tensor, and of the data
-    pointer and the u32 version in what they point to."""
+    """Byte offsets of what tells that a tensor changed.
+
+    `storage`, `counter` (pointers) and `start` (number of the first element in the storage) lie in
+    the tensor; `data` (a pointer) and `version` (u32) in what the pointers lead to.
+    """
 
     storage: int
     data: int
     counter: int
     version: int
+    start: int
 
     def as_array(self) -> "ctypes.Array[ctypes.c_int64]":
-        """The four offsets for generated code."""
-        return (ctypes.c_int64 * 4)(self.storage, self.data, self.counter, self.version)
+        """The five offsets for generated code."""
+        fields = (self.storage, self.data, self.counter, self.version, self.start)
+        return (ctypes.c_int64 * 5)(*fields)
 
 
 @cache
@@ -41,11 +46,17 @@ def tensor_layout() -> TensorLayout | None:
     except OSError:
         return None
     try:
-        found = {_measure(memory, torch.zeros(n)) for n in (1, 5, 9)}
-        found.add(_measure(memory, torch.nn.Parameter(torch.zeros(3))))
+        with torch.inference_mode(False):  # the caller may be in it: its tensors have no counter
+            found = {_measure(memory, _tensor_from(n)) for n in (4099, 5003, 6007)}
+            found.add(_measure(memory, torch.nn.Parameter(_tensor_from(7919))))
     finally:
         os.close(memory)
     return found.pop() if len(found) == 1 else None
+
+
+def _tensor_from(start: int) -> torch.Tensor:
+    """A tensor whose first element has this number in its storage."""
+    return torch.zeros(start + 5).as_strided_((5,), (1,), start)
 
 
 def _measure(memory: int, tensor: torch.Tensor) -> TensorLayout | None:
@@ -57,6 +68,7 @@ def _measure(memory: int, tensor: torch.Tensor) -> TensorLayout | None:
         for i, w in enumerate(_read_words(memory, storage._cdata, _WORDS))
         if w == storage.data_ptr()
     ]
+    starts = [i for i, w in enumerate(words) if w == tensor.storage_offset()]
     counters: list[tuple[int, int]] | None = None
     for _ in range(4):
         with torch.no_grad():
@@ -67,10 +79,12 @@ def _measure(memory: int, tensor: torch.Tensor) -> TensorLayout | None:
             for offset in _matches(memory, w, tensor._version)
         ]
         counters = now if counters is None else [c for c in counters if c in now]
-    if len(storages) != 1 or not data or not counters or len(counters) != 1:
+    if not storages or not starts or not data or not counters:
         return None
-    ((counter, version),) = counters
-    return TensorLayout(8 * storages[0], 8 * data[0], 8 * counter, version)
+    # The first of several: behind the tensor may lie another of the same storage, or what is left
+    # of one. All tensors that are measured must agree.
+    counter, version = counters[0]
+    return TensorLayout(8 * storages[0], 8 * data[0], 8 * counter, version, 8 * starts[0])
 
 
 def _matches(memory: int, address: int, version: int) -> list[int]:

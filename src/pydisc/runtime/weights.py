@@ -25,7 +25,7 @@ _SAMPLES = 4
 class WeightState:
     """What the weights were when a table was made, and whether they still are.
 
-    Three signs of a change: the version counter (any in-place op), the storage (`.data = ...`,
+    Three signs of a change: the version counter (any in-place op), the place (`.data = ...`,
     `set_`), and for weights with a packed copy some sampled elements (writes through `.data`, which
     move no counter; one that leaves every sample as it was is not seen).
     """
@@ -35,7 +35,7 @@ class WeightState:
     ) -> None:
         self.tensors = tensors
         self.versions = [version_of(t) for t in tensors]
-        self.pointers = [t.untyped_storage().data_ptr() for t in tensors]
+        self.places = [place_of(t) for t in tensors]
         self.samples = [
             sample(t) if i in copied or not t.is_contiguous() else [] for i, t in enumerate(tensors)
         ]
@@ -43,8 +43,8 @@ class WeightState:
         layout = tensor_layout()
         self._layout = layout.as_array() if layout else None
         entries: list[int] = []
-        for tensor, version, pointer in zip(tensors, self.versions, self.pointers, strict=True):
-            entries += (tensor._cdata, version, pointer)
+        for tensor, version, place in zip(tensors, self.versions, self.places, strict=True):
+            entries += (tensor._cdata, version, *place)
         samples = [word for found in self.samples for pair in found for word in pair]
         self._entries = (ctypes.c_int64 * max(len(entries), 1))(*entries)
         self._sampled = (ctypes.c_int64 * max(len(samples), 1))(*samples)
@@ -67,7 +67,7 @@ class WeightState:
         tensor = self.tensors[i]
         if version_of(tensor) != self.versions[i]:
             return False
-        if tensor.untyped_storage().data_ptr() != self.pointers[i]:
+        if place_of(tensor) != self.places[i]:
             return False
         return all(_bits_at(address) == bits for address, bits in self.samples[i])
 
@@ -75,6 +75,11 @@ class WeightState:
 def version_of(tensor: torch.Tensor) -> int:
     """How often a tensor was changed in place; inference tensors do not count it."""
     return 0 if tensor.is_inference() else tensor._version
+
+
+def place_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where the data are: address of the storage, number of the first element in it."""
+    return tensor.untyped_storage().data_ptr(), int(tensor.storage_offset())
 
 
 def sample(tensor: torch.Tensor) -> list[tuple[int, int]]:

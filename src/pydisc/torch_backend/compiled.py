@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.exc import TorchDynamoException
 from torch.utils import _pytree as pytree
 
 from pydisc.compiler.replay import write_repro
@@ -16,6 +17,7 @@ from pydisc.runtime.loaded_program import CheckFailed
 from pydisc.support import knobs
 from pydisc.support.errors import InternalError, Unsupported
 from pydisc.support.log import warn_once
+from pydisc.torch_backend.dynamo import disc
 from pydisc.torch_backend.variant import Variant, compile_variant
 from pydisc.torch_backend.weight_sources import registrations
 
@@ -32,6 +34,9 @@ class _Structure:
     def __init__(self) -> None:
         self.variants: list[Variant] = []
         self.eager: Fallback | None = None
+        """Why these calls are not served by a trace."""
+        self.dynamo: Callable[..., Any] | None = None
+        """torch.compile of the model, where Dynamo stands in for the tracer."""
 
 
 class CompiledModel:
@@ -154,32 +159,66 @@ class CompiledModel:
             return self._run_eager(reason, args, kwargs)
         with self._lock:
             structure = self._structures.setdefault(key, _Structure())
-            if structure.eager is None and structure.variants:
-                tensors = self._checked(structure.variants[0], leaves)
-                failed = None
-                for variant in structure.variants if tensors is not None else ():
-                    try:
-                        result = variant(tensors or [])
-                    except CheckFailed as failure:
-                        failed = failure
-                        continue
-                    self._calls += 1
-                    return result
-                if failed is not None and failed.check.kind == "assert":
-                    reason = Fallback(
-                        "this call", f"the model asserts {failed.check.text}", failed.check.where
-                    )
-                    return self._run_eager(reason, args, kwargs)
-            if structure.eager is None and len(structure.variants) >= MAX_TRACES:
-                structure.eager = Fallback("the model", f"more than {MAX_TRACES} traces", "")
             if structure.eager is None:
-                variant = self._new_variant(structure, args, kwargs)
-                if variant is not None:
-                    tensors = self._checked(variant, leaves)
-                    self._calls += 1
-                    return variant(tensors or [])
-        assert structure.eager is not None
-        return self._run_eager(structure.eager, args, kwargs)
+                fits, result = self._try_variants(structure, leaves)
+                if fits:
+                    return result
+                if isinstance(result, Fallback):
+                    return self._run_eager(result, args, kwargs)
+                if len(structure.variants) >= MAX_TRACES:
+                    structure.eager = Fallback("the model", f"more than {MAX_TRACES} traces", "")
+                else:
+                    self._new_variant(structure, args, kwargs)
+                    fits, result = self._try_variants(structure, leaves)
+                    if fits:
+                        return result
+            reason = structure.eager or Fallback("this call", "no trace fits it", "")
+            route = structure.dynamo
+        if route is not None:
+            return self._run_dynamo(structure, route, args, kwargs)
+        return self._run_eager(reason, args, kwargs)
+
+    def _try_variants(
+        self, structure: _Structure, leaves: Sequence[torch.Tensor]
+    ) -> tuple[bool, Any]:
+        """(True, result) of the trace that fits, or (False, why the call must run in eager mode).
+
+        (False, None) asks for a new trace.
+        """
+        if not structure.variants:
+            return False, None
+        tensors = self._checked(structure.variants[0], leaves)
+        if tensors is None:
+            return False, Fallback("this call", "an input requires gradients", "")
+        failed: CheckFailed | None = None
+        for variant in structure.variants:
+            try:
+                result = variant(tensors)
+            except CheckFailed as failure:
+                failed = failure
+                continue
+            self._calls += 1
+            return True, result
+        if failed is not None and failed.check.kind == "assert":
+            where = failed.check.where
+            return False, Fallback("this call", f"the model asserts {failed.check.text}", where)
+        return False, None
+
+    def _run_dynamo(
+        self,
+        structure: _Structure,
+        route: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Let Dynamo split the model where Python needs data; its graphs are compiled by us."""
+        try:
+            return route(*args, **kwargs)
+        except TorchDynamoException as error:
+            structure.dynamo = None
+            text = f"Dynamo cannot take it either: {str(error).splitlines()[0]}"
+            structure.eager = Fallback("the model", text, "")
+            return self._run_eager(structure.eager, args, kwargs)
 
     def _check_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._signature is None:
@@ -222,7 +261,7 @@ class CompiledModel:
         try:
             variant = compile_variant(lambda: self._capture(args, kwargs), self._module)
         except Unsupported as error:
-            structure.eager = Fallback(error.what, error.why, str(error.where or ""))
+            self._take_dynamo_route(structure, error)
             return None
         except Exception as error:
             if knobs.current().on_error == "raise":
@@ -238,6 +277,14 @@ class CompiledModel:
             return None
         self._add(structure, variant)
         return variant
+
+    def _take_dynamo_route(self, structure: _Structure, error: Unsupported) -> None:
+        """What cannot be traced as one graph goes through torch.compile, from the next line on."""
+        why = f"{error.why}; Dynamo splits the model there"
+        structure.eager = Fallback(error.what, why, str(error.where or ""))
+        structure.dynamo = torch.compile(self._model, backend=disc, dynamic=True)
+        self._fallbacks[structure.eager] = None
+        warn_once((id(self), structure.eager), f"{error}\n  Dynamo splits the model there")
 
     def _add(self, structure: _Structure, variant: Variant) -> None:
         structure.variants.append(variant)

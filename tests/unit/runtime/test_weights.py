@@ -1,11 +1,14 @@
 """Weights of a loaded program follow what happens to the tensors."""
 
+import ctypes
+
 import pytest
 import torch
 
 from handmade import load
 from pydisc.ir.builder import Builder, Value
 from pydisc.runtime.loaded_program import LoadedProgram
+from pydisc.runtime.tensor_layout import tensor_layout
 
 
 def linear(weight: torch.Tensor, bias: torch.Tensor) -> LoadedProgram:
@@ -111,3 +114,12 @@ def test_without_the_layout_of_tensors(
     pair[1].data = torch.randn(20)
     check(program, *pair)
     assert program.table.packs == 2
+
+
+def test_the_layout_of_tensors_is_found() -> None:
+    """Without it every call asks Python about every weight, which is slow but right."""
+    layout = tensor_layout()
+    assert layout is not None
+    tensor = torch.zeros(100)[17:]
+    start = ctypes.c_int64.from_address(tensor._cdata + layout.start).value
+    assert start == tensor.storage_offset()

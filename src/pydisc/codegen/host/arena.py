@@ -45,7 +45,7 @@ class ArenaPlan:
 
 
 def plan_arena(buffers: Sequence[Buffer]) -> ArenaPlan:
-    """Assign slots in the order of birth: the same size first, else the next larger, or grow one."""
+    """Assign slots in order of birth: the same size first, else the next larger, else growth."""
     slots: list[Slot] = []
     slot_of: dict[int, int] = {}
     for buffer in sorted(buffers, key=lambda b: (b.first, -size_hint(b.bytes))):

@@ -14,9 +14,10 @@ CHANGED_ARGS = (
 def emit_weights_changed(t: Text) -> None:
     """Emit `@weights_changed(..) -> i64`: 1 if some weight is not as expected.
 
-    An entry is (tensor, version, data): the address of the framework's tensor object and the
-    values expected of it. `layout` holds four byte offsets, see runtime/tensor_layout.py. A tensor
-    without a version counter (of inference mode) does not say when it changes in place.
+    An entry is (tensor, version, data, start): the address of the framework's tensor object and the
+    values expected of it: version, data pointer of the storage, number of the first element in it.
+    `layout` holds five byte offsets, see runtime/tensor_layout.py. A tensor without a version
+    counter (of inference mode) does not say when it changes in place.
 
     A sample is (address, bits): an f32 element of a packed weight and what it was. Writes through
     `.data` move no version counter; they are seen by the samples, which are read last, when the
@@ -24,15 +25,17 @@ def emit_weights_changed(t: Text) -> None:
     """
     with t.function("weights_changed", CHANGED_ARGS, ["i64"]) as values:
         entries, count, layout, samples, sample_count = values
-        offsets = [t.load(t.at(layout, i, "i64"), "i64", align=8) for i in range(4)]
-        storage_at, data_at, counter_at, version_at = offsets
+        offsets = [t.load(t.at(layout, i, "i64"), "i64", align=8) for i in range(5)]
+        storage_at, data_at, counter_at, version_at, start_at = offsets
         null = t.null()
         zero = t.const(0)
         with t.loop(zero, count, 1, [zero]) as loop:
-            entry = t.at(entries, t.mul(loop.index, t.const(3)), "i64")
+            entry = t.at(entries, t.mul(loop.index, t.const(4)), "i64")
             tensor = t.load(entry, PTR, align=8)
             version = t.load(t.at(entry, 1, "i64"), "i64", align=8)
             data = t.load(t.at(entry, 2, "i64"), "i64", align=8)
+            start = t.load(t.at(entry, 3, "i64"), "i64", align=8)
+            start_now = t.load(t.at(tensor, start_at, "i8"), "i64", align=8)
             storage = t.load(t.at(tensor, storage_at, "i8"), PTR, align=8)
             now = t.load(t.at(storage, data_at, "i8"), "i64", align=8)
             counter = t.load(t.at(tensor, counter_at, "i8"), PTR, align=8)
@@ -42,7 +45,8 @@ def emit_weights_changed(t: Text) -> None:
                 branch.give(t.cast("extui", read, "i64"))
             with branch.otherwise():
                 branch.give(version)
-            differs = t.or_(t.xor(now, data), t.xor(branch.results[0], version))
+            moved = t.or_(t.xor(now, data), t.xor(start_now, start))
+            differs = t.or_(moved, t.xor(branch.results[0], version))
             loop.carry(t.or_(loop.carried[0], differs))
         with t.when(t.compare("eq", loop.results[0], zero), ["i64"]) as unchanged:
             with t.loop(zero, sample_count, 1, [zero]) as more:
