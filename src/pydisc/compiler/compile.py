@@ -17,6 +17,7 @@ from pydisc.schedule.dot import schedule_dot
 from pydisc.schedule.loops import schedule_loops
 from pydisc.support import knobs
 from pydisc.support.dump import write_stage
+from pydisc.support.errors import Unsupported
 from pydisc.support.log import log, show
 from pydisc.support.timing import StageTimer
 from pydisc.targets.cpu import CpuTarget
@@ -61,6 +62,7 @@ def compile_capture(capture: Capture, timer: StageTimer) -> CompiledTrace:
         _dump(2, "optimized", capture)
     with timer.stage("fuse"):
         graph = Graph(capture.module, capture.symbols)
+        _check_dtypes(graph)
         plan = plan_fusion(graph)
         if now.dump:
             write_stage(now.dump, 3, "fused", str(fused_module(graph, plan)))
@@ -81,6 +83,17 @@ def compile_capture(capture: Capture, timer: StageTimer) -> CompiledTrace:
         _fusions(graph, regions, lowering),
         plan.not_fused,
     )
+
+
+def _check_dtypes(graph: Graph) -> None:
+    """Raise Unsupported for element types that CPU kernels do not compute in."""
+    for tensor in graph.tensors:
+        if tensor.dtype in ("f16", "bf16"):
+            raise Unsupported(
+                f"element type {tensor.dtype}",
+                "CPU kernels compute in f32, f64, integers and bool",
+                "model.float()",
+            )
 
 
 def schedule_region(region: Region, target: CpuTarget, weights: frozenset[int]) -> ScheduledRegion:

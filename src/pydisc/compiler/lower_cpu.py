@@ -97,15 +97,13 @@ class CpuLowering:
             self.weight_of[tensor] = number
 
     def _outputs(self, host: HostProgram) -> list[abi.TensorOutput]:
-        """One per distinct returned tensor that a kernel computes."""
+        """One per distinct returned tensor, whether a kernel or the framework computes it."""
         outputs: list[abi.TensorOutput] = []
-        computed = {t for r in self.regions if r.kernels for t in r.region.outputs}
         for tensor in dict.fromkeys(self.graph.returns):
             shape = self.graph.shape(tensor)
             sizes = self.slots.new(max(len(shape), 1))
             pointer = self.slots.new()
-            if tensor in computed:
-                self.where[tensor] = Where("slot", pointer)
+            self.where[tensor] = Where("slot", pointer)
             host.outputs.append((sizes, shape))
             outputs.append(
                 abi.TensorOutput(self.graph.tensors[tensor].dtype, len(shape), pointer, sizes)

@@ -74,7 +74,8 @@ class DiscOp:
 
     attributes: tuple[str, ...]
     regions: int = 0
-    results: bool = True
+    results: bool | None = True
+    """Whether there are results; None: there may be."""
 
 
 DISC_OPS = {
@@ -82,7 +83,7 @@ DISC_OPS = {
     "disc.elementwise": DiscOp(("fn",)),
     # An operator that the framework runs: `target` names the overload, `args` is the argument
     # template (artifact/extern_args.py), `reason` says why it is not compiled.
-    "disc.extern": DiscOp(("target", "args", "reason")),
+    "disc.extern": DiscOp(("target", "args", "reason"), results=None),
     # One kernel. `kind` is loop, row, dot, concatenate or pad; the body ends in `disc.yield`.
     "disc.fusion": DiscOp(("kind",), regions=1),
     # The results of a fusion body.

@@ -68,7 +68,8 @@ def _check_disc(op: Operation) -> None:
     for name in known.attributes:
         if name not in op.attributes:
             raise InternalError(f"{op.name} lacks the attribute {name}")
-    if len(op.regions) != known.regions or bool(len(op.results)) != known.results:
+    wrong_results = known.results is not None and bool(len(op.results)) != known.results
+    if len(op.regions) != known.regions or wrong_results:
         raise InternalError(f"{op.name} has {len(op.regions)} regions, {len(op.results)} results")
     if op.name == "disc.fusion":
         block = op.regions[0].blocks[0]

@@ -179,6 +179,8 @@ class LoadedProgram:
         sizes = {name: block[slot] for name, slot in step.symbols}
         args, kwargs = decode(step.template, inputs, sizes, named_constant)
         result = _operator(step.target)(*args, **kwargs)
+        if not step.results:
+            return
         results = result if isinstance(result, tuple | list) else [result]
         for value, ref in zip(results, step.results, strict=True):
             expected = [block[slot] for slot in ref.sizes]

@@ -246,8 +246,8 @@ class CompiledModel:
         return None
 
     def _run_eager(self, reason: Fallback, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._eager_calls += 1
         result = self._model(*args, **kwargs)  # an error of the model is the user's to see
+        self._eager_calls += 1
         if reason not in self._fallbacks:
             self._fallbacks[reason] = None
             warn_once((id(self), reason), f"{reason.what} runs in eager mode: {reason.reason}")
@@ -261,7 +261,10 @@ class CompiledModel:
         try:
             variant = compile_variant(lambda: self._capture(args, kwargs), self._module)
         except Unsupported as error:
-            self._take_dynamo_route(structure, error)
+            if error.what.startswith("element type"):  # Dynamo's graphs would have it too
+                structure.eager = Fallback(error.what, error.why, "")
+            else:
+                self._take_dynamo_route(structure, error)
             return None
         except Exception as error:
             if knobs.current().on_error == "raise":
