@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- rows of a table
 """Small functions against eager over a grid of sizes and layouts, each row from one compile.
 
 A row names its inputs as text: `f:n,m` is an f32 tensor of sizes n by m. Rows that fail today are in
@@ -125,7 +126,11 @@ row("scalar_ops_int_div", lambda x: (x / 3, 1 / x, x / 2.0), "k:n")
 row("scalar_ops_i32", lambda x: (x + 1, x * 2.5, x + True, x / 2), "j:n")
 row("add_zero", lambda x: (x + 0, x - 0, x * 1, x + 0.0, 0 - x), "i:n")
 row("add_zero_bool", lambda x: (x + 0, x * 1, x | False), "b:n")
-row("add_alpha", lambda x, y: (torch.add(x, y, alpha=2), torch.sub(x, y, alpha=0.5), torch.rsub(x, y, alpha=3)), "f:n,m f:m")
+row(
+    "add_alpha",
+    lambda x, y: (torch.add(x, y, alpha=2), torch.sub(x, y, alpha=0.5), torch.rsub(x, y, alpha=3)),
+    "f:n,m f:m",
+)
 row("add_alpha_int", lambda x, y: (torch.add(x, y, alpha=2), torch.sub(x, y, alpha=-3)), "i:n i:n")
 row("big_scalar", lambda x: (x + 2**40, x * 2**33, x > 2**40), "i:n")
 row("big_scalar_i32", lambda x: (x * 100000 * 100000, x + 2**31 - 1), "j:n")
@@ -146,7 +151,9 @@ row("broadcast_rank_0_1_3", lambda x, y, z: x * y + z, "f: f:m f:n,2,m")
 row("broadcast_tensors", lambda x, y: torch.broadcast_tensors(x, y), "f:n,1 f:m")
 row("uint8", lambda x: (x + 1, x * 2, x > 3, x.float(), x // 2, -x), "u:n")
 row("uint8_minus", lambda x, y: x - y, "u:n u:n")
-row("pow_scalars", lambda x: (x**0, x**1, x**3, x**0.5, x**-0.5, x**-1, x**-2, x**4), "p:n", loose=2)
+row(
+    "pow_scalars", lambda x: (x**0, x**1, x**3, x**0.5, x**-0.5, x**-1, x**-2, x**4), "p:n", loose=2
+)
 row("pow_scalars_any_sign", lambda x: (x**2, x**3, x**5, x**-3, x**0.5, x**1.7), "f:n", loose=2)
 row("pow_base", lambda x: (2**x, 0.5**x, 1**x), "f:n", loose=2)
 row("pow_int", lambda x: (x**0, x**1, x**2, x**3, x**5), "i:n")
@@ -155,27 +162,63 @@ row("pow_int_tensor", lambda x, y: x ** y.abs(), "i:n i:n")
 row("pow_float_int_tensor", lambda x, y: x**y, "f:n i:n", loose=2)
 row("remainder_int", lambda x, y: (x % y, torch.fmod(x, y), x // y), "i:n k:n")
 row("remainder_int_scalar", lambda x: (x % 3, x % -3, x // 3, x // -3, torch.fmod(x, 4)), "i:n")
-row("remainder_i32", lambda x, y: (x % y, x // y, torch.div(x, y, rounding_mode="trunc")), "j:n q:n")
-row("remainder_float", lambda x: (x % 0.7, x % -0.7, x // 0.7, x // -0.7, torch.fmod(x, 0.3)), "f:n")
+row(
+    "remainder_i32", lambda x, y: (x % y, x // y, torch.div(x, y, rounding_mode="trunc")), "j:n q:n"
+)
+row(
+    "remainder_float", lambda x: (x % 0.7, x % -0.7, x // 0.7, x // -0.7, torch.fmod(x, 0.3)), "f:n"
+)
 row("remainder_scalar_base", lambda x: 7 % x, "k:n")
 row("floor_divide_ff", lambda x, y: (x // y, torch.floor_divide(x, y)), "f:n f:n")
-row("div_modes", lambda x, y: [torch.div(x, y, rounding_mode=m) for m in (None, "floor", "trunc")], "f:n f:n")
-row("div_modes_int", lambda x, y: [torch.div(x, y, rounding_mode=m) for m in (None, "floor", "trunc")], "i:n k:n")
+row(
+    "div_modes",
+    lambda x, y: [torch.div(x, y, rounding_mode=m) for m in (None, "floor", "trunc")],
+    "f:n f:n",
+)
+row(
+    "div_modes_int",
+    lambda x, y: [torch.div(x, y, rounding_mode=m) for m in (None, "floor", "trunc")],
+    "i:n k:n",
+)
 row("div_by_zero", lambda x: (x / 0, x // 0.0, x % 0.0, torch.fmod(x, 0.0)), "f:n")
 row("lerp", lambda x, y: (torch.lerp(x, y, 0.3), torch.lerp(x, y, 0.7)), "f:n f:n", special=False)
-row("addcmul", lambda x, y, z: (torch.addcmul(x, y, z, value=0.5), torch.addcdiv(x, y, z, value=2)), "f:n,m f:m p:n,1")
+row(
+    "addcmul",
+    lambda x, y, z: (torch.addcmul(x, y, z, value=0.5), torch.addcdiv(x, y, z, value=2)),
+    "f:n,m f:m p:n,1",
+)
 
 # -- integers and bools ----------------------------------------------------------------------------
 row("bitwise_int", lambda x, y: (x & y, x | y, x ^ y, ~x, x & 3, x | 1), "i:n i:n")
 row("bitwise_bool", lambda x, y: (x & y, x | y, x ^ y, ~x, x & True, x | True), "b:n b:n")
 row("bitwise_mixed", lambda x, y: (x & y, x | y), "b:n i:n")
 row("shifts", lambda x, y: (x << 2, x >> 1, x << y.abs()), "i:n i:n")
-row("logical", lambda x, y: (torch.logical_and(x, y), torch.logical_or(x, y), torch.logical_xor(x, y), torch.logical_not(x)), "f:n b:n")
+row(
+    "logical",
+    lambda x, y: (
+        torch.logical_and(x, y),
+        torch.logical_or(x, y),
+        torch.logical_xor(x, y),
+        torch.logical_not(x),
+    ),
+    "f:n b:n",
+)
 row("logical_int", lambda x, y: (torch.logical_and(x, y), torch.logical_not(x)), "i:n i:n")
-row("casts_from_float", lambda x: (x.double(), (x * 3).long(), (x * 3).int(), x.bool()), "f:n", special=False)
+row(
+    "casts_from_float",
+    lambda x: (x.double(), (x * 3).long(), (x * 3).int(), x.bool()),
+    "f:n",
+    special=False,
+)
 row("casts_to_bool", lambda x: (x.bool(), x.to(torch.bool)), "f:n")
-row("casts_from_int", lambda x: (x.float(), x.double(), x.int(), x.bool(), (x * 2**33).int()), "i:n")
-row("casts_from_bool", lambda x: (x.float(), x.double(), x.int(), x.long(), x.to(torch.uint8)), "b:n")
+row(
+    "casts_from_int", lambda x: (x.float(), x.double(), x.int(), x.bool(), (x * 2**33).int()), "i:n"
+)
+row(
+    "casts_from_bool",
+    lambda x: (x.float(), x.double(), x.int(), x.long(), x.to(torch.uint8)),
+    "b:n",
+)
 row("casts_to_uint8", lambda x: x.abs().to(torch.uint8), "i:n")
 row("casts_half", lambda x: (x.half().float(), x.bfloat16().float()), "f:n")
 row("cast_i64_float_rounding", lambda x: (x * 123456789 + 16777217).float(), "i:n")
@@ -183,7 +226,11 @@ row("cast_f64_f32", lambda x: (x * 1e40).float(), "d:n")
 
 # -- choices ---------------------------------------------------------------------------------------
 row("where", lambda c, x, y: torch.where(c, x, y), "b:n,m f:n,1 f:m")
-row("where_scalars", lambda x: (torch.where(x > 0, x, 0), torch.where(x > 0, 1.0, x), torch.where(x > 0, 1, 0)), "f:n")
+row(
+    "where_scalars",
+    lambda x: (torch.where(x > 0, x, 0), torch.where(x > 0, 1.0, x), torch.where(x > 0, 1, 0)),
+    "f:n",
+)
 row("where_promotes", lambda c, x, y: torch.where(c, x, y), "b:n i:n f:n")
 row("where_int_scalar_float", lambda c, x: torch.where(c, x, 1.5), "b:n i:n")
 row("where_zero_dim", lambda c, x, y: torch.where(c, x, y), "b:n f:n d:")
@@ -192,9 +239,15 @@ row("masked_fill_inf", lambda x, m: x.masked_fill(~m, float("-inf")), "f:n,m b:n
 row("masked_fill_tensor", lambda x, m, v: x.masked_fill(m, v), "i:n b:n i:")
 row("masked_fill_int", lambda x, m: x.masked_fill(m, 2), "i:n b:n")
 row("masked_fill_grows", lambda x, m: x.masked_fill(m, 2.0), "f:m b:n,m")
-row("clamp", lambda x: (x.clamp(-1, 1), x.clamp(min=0), x.clamp(max=0.5), x.clamp(0.3, -0.3)), "f:n")
+row(
+    "clamp", lambda x: (x.clamp(-1, 1), x.clamp(min=0), x.clamp(max=0.5), x.clamp(0.3, -0.3)), "f:n"
+)
 row("clamp_int", lambda x: (x.clamp(-2, 3), x.clamp(min=0), x.clamp(-1.5, 2.5)), "i:n")
-row("clamp_tensor", lambda x, lo, hi: (torch.clamp(x, lo, hi), torch.clamp(x, min=lo)), "f:n,m f:m f:n,1")
+row(
+    "clamp_tensor",
+    lambda x, lo, hi: (torch.clamp(x, lo, hi), torch.clamp(x, min=lo)),
+    "f:n,m f:m f:n,1",
+)
 row("clamp_nan_bound", lambda x: x.clamp(min=float("nan")), "f:n")
 row("clamp_min_int_float", lambda x: (torch.clamp_min(x, 0.5), torch.clamp_max(x, 1)), "i:n")
 row("heaviside_like", lambda x: (x > 0).to(x.dtype) * x, "f:n", special=False)
@@ -228,7 +281,13 @@ row("sum_dtype", lambda x: (x.sum(0, dtype=torch.float64), x.sum(dtype=torch.flo
 row("sum_uint8", lambda x: (x.sum(), x.sum(0)), "u:n,m")
 row("mean_dtype", lambda x: x.mean(0, dtype=torch.float32), "i:n,m")
 row("sum_f64", lambda x: (x.sum(), x.mean(0), x.amax(), x.var(0)), "d:n,m", skip=(0,))
-row("prod", lambda x: (x.prod(), x.prod(0), x.prod(-1, keepdim=True)), "f:n,m", big=False, special=False)
+row(
+    "prod",
+    lambda x: (x.prod(), x.prod(0), x.prod(-1, keepdim=True)),
+    "f:n,m",
+    big=False,
+    special=False,
+)
 row("prod_int", lambda x: (x.prod(), x.prod(0)), "i:n,m")
 row("any_all", lambda x: (x.any(), x.all(), x.any(0), x.all(-1), x.any(1, keepdim=True)), "b:n,m")
 row("any_all_float", lambda x: (x.any(), x.all(), x.any(0), x.all(0)), "f:n,m")
@@ -244,21 +303,51 @@ row("argmax_int_ties", lambda x: (x.argmax(0), x.argmin(0)), "i:n,m")
 row("argmax_keepdim_all", lambda x: x.argmax(keepdim=True), "f:n,3")
 row("max_dim", lambda x: (*x.max(0), *x.min(-1)), "f:n,3")
 row("max_dim_int", lambda x: (*x.max(0), *x.min(0, keepdim=True)), "i:n,3")
-row("norms", lambda x: (x.norm(), x.norm(dim=-1), torch.linalg.vector_norm(x, 1, dim=0), x.norm(p=3, dim=0)), "f:n,m", loose=2)
-row("norm_inf", lambda x: (torch.linalg.vector_norm(x, float("inf"), dim=-1), torch.linalg.vector_norm(x, 0)), "f:n,3")
+row(
+    "norms",
+    lambda x: (x.norm(), x.norm(dim=-1), torch.linalg.vector_norm(x, 1, dim=0), x.norm(p=3, dim=0)),
+    "f:n,m",
+    loose=2,
+)
+row(
+    "norm_inf",
+    lambda x: (torch.linalg.vector_norm(x, float("inf"), dim=-1), torch.linalg.vector_norm(x, 0)),
+    "f:n,3",
+)
 row("normalize", lambda x: F.normalize(x, dim=-1), "f:n,m")
-row("cosine_similarity", lambda x, y: F.cosine_similarity(x, y, dim=-1), "f:n,m f:n,m", special=False)
+row(
+    "cosine_similarity",
+    lambda x, y: F.cosine_similarity(x, y, dim=-1),
+    "f:n,m f:n,m",
+    special=False,
+)
 row("cumsum_int", lambda x: (x.cumsum(0), x.cumsum(-1)), "i:n,m", big=False)
 row("cumsum_float", lambda x: (x.cumsum(0), x.cumsum(-1)), "f:n,m", special=False)
 row("cumsum_bool_mask", lambda m: m.long().cumsum(1) - 1, "b:m,n")
 row("cumprod", lambda x: x.cumprod(0), "f:n,m", special=False, big=False)
 row("count_nonzero", lambda x: torch.count_nonzero(x, 0), "i:n,m")
-row("masked_mean", lambda x, m: (x * m[..., None]).sum(1) / m.sum(1, keepdim=True).clamp(min=1), "f:n,m,4 b:n,m", special=False)
+row(
+    "masked_mean",
+    lambda x, m: (x * m[..., None]).sum(1) / m.sum(1, keepdim=True).clamp(min=1),
+    "f:n,m,4 b:n,m",
+    special=False,
+)
 row("mse", lambda x, y: F.mse_loss(x, y), "f:n,m f:n,m")
-row("reduce_then_broadcast_back", lambda x: x - x.mean(0) + x.sum(1, keepdim=True) * x.amax(), "f:n,3", special=False, skip=(0,))
+row(
+    "reduce_then_broadcast_back",
+    lambda x: x - x.mean(0) + x.sum(1, keepdim=True) * x.amax(),
+    "f:n,3",
+    special=False,
+    skip=(0,),
+)
 row("reduce_of_broadcast", lambda x, y: (x[:, None] * y[None]).sum(0), "f:n f:m", special=False)
 row("reduce_transposed", lambda x: (x.t().sum(0), x.t().mean(1)), "f:n,m")
-row("reduce_rank_4", lambda x: (x.sum((0, 2)), x.amax((1, 3)) if x.shape[1] else x.sum()), "f:n,3,2,4", skip=(0,))
+row(
+    "reduce_rank_4",
+    lambda x: (x.sum((0, 2)), x.amax((1, 3)) if x.shape[1] else x.sum()),
+    "f:n,3,2,4",
+    skip=(0,),
+)
 
 # -- softmax, normalisation ------------------------------------------------------------------------
 for _dim in (0, 1, -1):
@@ -271,7 +360,12 @@ row("softmax_f64", lambda x: torch.softmax(x, 0), "d:n,m")
 row("softmax_masked", lambda x, m: torch.softmax(x.masked_fill(m, float("-inf")), -1), "f:m,n b:n")
 row("softmax_rank_1", lambda x: (torch.softmax(x, 0), F.log_softmax(x, 0), F.softmin(x, 0)), "f:n")
 row("softmax_of_int", lambda x: torch.softmax(x, 0, dtype=torch.float32), "i:n")
-row("cross_entropy", lambda x, t: F.cross_entropy(x, t, reduction="none"), "f:n,4 x:n", special=False)
+row(
+    "cross_entropy",
+    lambda x, t: F.cross_entropy(x, t, reduction="none"),
+    "f:n,4 x:n",
+    special=False,
+)
 row("layer_norm", lambda x, w, c: F.layer_norm(x, (48,), w, c), "f:n,m,48 f:48 f:48", special=False)
 row("layer_norm_plain", lambda x: F.layer_norm(x, (5,)), "f:n,5")
 row("layer_norm_dynamic", lambda x: F.layer_norm(x, x.shape[-1:]), "f:m,n", special=False, loose=2)
@@ -279,9 +373,20 @@ row("layer_norm_two_axes", lambda x: F.layer_norm(x, (3, 4)), "f:n,3,4", special
 row("layer_norm_large_mean", lambda x: F.layer_norm(x + 1000, (48,)), "f:n,48", special=False)
 row("rms_norm", lambda x, w: F.rms_norm(x, (48,), w, 1e-6), "f:n,m,48 f:48", special=False)
 row("group_norm", lambda x, w, c: F.group_norm(x, 2, w, c), "f:n,4,m f:4 f:4", special=False)
-row("batch_norm_eval", lambda x, m, v, w, c: F.batch_norm(x, m, v, w, c), "f:n,4,m f:4 p:4 f:4 f:4", special=False)
+row(
+    "batch_norm_eval",
+    lambda x, m, v, w, c: F.batch_norm(x, m, v, w, c),
+    "f:n,4,m f:4 p:4 f:4 f:4",
+    special=False,
+)
 row("instance_norm", lambda x: F.instance_norm(x), "f:3,4,n", special=False, skip=(0, 1))
-row("linear_gelu_norm", lambda x, w, c: F.layer_norm(F.gelu(F.linear(x, w, c)), (16,)), "f:n,m,8 f:16,8 f:16", special=False, loose=4)
+row(
+    "linear_gelu_norm",
+    lambda x, w, c: F.layer_norm(F.gelu(F.linear(x, w, c)), (16,)),
+    "f:n,m,8 f:16,8 f:16",
+    special=False,
+    loose=4,
+)
 
 # -- shapes ----------------------------------------------------------------------------------------
 row("cat_rows", lambda x, y: torch.cat([x, y, x]), "f:n,4 f:m,4")
@@ -291,7 +396,11 @@ row("cat_bool_int", lambda x, y: torch.cat([x, y]), "b:n i:n")
 row("cat_self_computed", lambda x: torch.cat([x.exp(), x * 2, x[:1]], 0), "f:n,3")
 row("cat_legacy_empty", lambda x: torch.cat([torch.zeros(0), x], 0), "f:n,3")
 row("cat_then_reduce", lambda x, y: torch.cat([x, y], 1).sum(1), "f:n,m f:n,2")
-row("stack", lambda x, y: (torch.stack([x, y]), torch.stack([x, y], -1), torch.stack([x, y], 1)), "f:n,m f:n,m")
+row(
+    "stack",
+    lambda x, y: (torch.stack([x, y]), torch.stack([x, y], -1), torch.stack([x, y], 1)),
+    "f:n,m f:n,m",
+)
 row("hstack_vstack", lambda x, y: (torch.hstack([x, y]), torch.vstack([x, y])), "f:n,3 f:n,3")
 row("split", lambda x: torch.split(x, [1, 3], -1), "f:n,4")
 row("split_even", lambda x: x.split(2, 1), "f:n,6")
@@ -315,7 +424,11 @@ row("expand_as", lambda x, y: x.expand_as(y) + 1, "f:1,m f:n,m")
 row("repeat", lambda x: (x.repeat(2, 1), x.repeat(1, 3), x.repeat(2, 2, 2)), "f:n,m")
 row("repeat_interleave", lambda x: (x.repeat_interleave(3, 0), x.repeat_interleave(2, -1)), "f:n,m")
 row("tile", lambda x: torch.tile(x, (2,)), "f:n,m")
-row("unsqueeze_squeeze", lambda x: (x.unsqueeze(1).squeeze(1), x.unsqueeze(-1), x[None].squeeze(0)), "f:n,m")
+row(
+    "unsqueeze_squeeze",
+    lambda x: (x.unsqueeze(1).squeeze(1), x.unsqueeze(-1), x[None].squeeze(0)),
+    "f:n,m",
+)
 row("squeeze_dynamic", lambda x: x.squeeze(0) * 2, "f:n,3", compiles=2)
 row("squeeze_static", lambda x: (x.squeeze(1), x.squeeze(2), x.squeeze(-1)), "f:n,1,3")
 row("flatten", lambda x: (x.flatten(), x.flatten(1), x.flatten(0, 1)), "f:n,m,4")
@@ -325,11 +438,19 @@ row("view", lambda x: (x.view(-1), x.view(x.shape[0], -1), x.view(-1, 2, 2)), "f
 row("view_sizes", lambda x: x.view(x.shape[0] * x.shape[1], 4) + 1, "f:n,m,4")
 row("reshape_transposed", lambda x: x.transpose(1, 2).reshape(x.shape[0], -1), "f:n,m,4")
 row("reshape_split", lambda x: x.reshape(x.shape[0], 2, 3).sum(1), "f:n,6")
-row("heads", lambda x: x.view(*x.shape[:2], 2, 4).transpose(1, 2).transpose(1, 2).reshape(x.shape) * 2, "f:n,m,8")
+row(
+    "heads",
+    lambda x: x.view(*x.shape[:2], 2, 4).transpose(1, 2).transpose(1, 2).reshape(x.shape) * 2,
+    "f:n,m,8",
+)
 row("reshape_one", lambda x: x.reshape(1, -1, 1) * 2, "f:n,m")
 row("flip_roll", lambda x: (x.flip(0), x.flip(-1), x.roll(1, 0), x.roll(-1, 1)), "f:n,3")
 row("rot_half", lambda x: torch.cat([-x[..., 2:], x[..., :2]], -1) * x, "f:n,m,4")
-row("pad", lambda x: (F.pad(x, (1, 2)), F.pad(x, (0, 0, 2, 1), value=3.0), F.pad(x, (-1, 1))), "f:n,4")
+row(
+    "pad",
+    lambda x: (F.pad(x, (1, 2)), F.pad(x, (0, 0, 2, 1), value=3.0), F.pad(x, (-1, 1))),
+    "f:n,4",
+)
 row("pad_reflect", lambda x: F.pad(x, (1, 1), mode="replicate"), "f:2,3,n", skip=(0,))
 row("unfold", lambda x: x.unfold(1, 2, 2), "f:n,6")
 row("diagonal", lambda x: (x.diagonal(), torch.diag(x)), "f:n,n", big=False)
@@ -337,8 +458,17 @@ row("narrow", lambda x: (x.narrow(1, 1, 2), x.narrow(0, 0, x.shape[0])), "f:n,4"
 row("t_contiguous", lambda x: x.t().contiguous().view(-1), "f:n,m")
 row("size_arithmetic", lambda x: x * x.shape[0] + x.numel() / 2 - x.shape[1] // 2, "f:n,m")
 row("size_as_tensor", lambda x: torch.tensor(x.shape[0]) + x, "f:n")
-row("size_float_scale", lambda x: x * (x.shape[-1] ** -0.5 if x.shape[-1] else 1.0), "f:3,n", compiles=2)
-row("new_shapes", lambda x: (x.new_zeros(x.shape[0], 2), x.new_ones(3), x.new_full((2, x.shape[1]), 7)), "f:n,m")
+row(
+    "size_float_scale",
+    lambda x: x * (x.shape[-1] ** -0.5 if x.shape[-1] else 1.0),
+    "f:3,n",
+    compiles=2,
+)
+row(
+    "new_shapes",
+    lambda x: (x.new_zeros(x.shape[0], 2), x.new_ones(3), x.new_full((2, x.shape[1]), 7)),
+    "f:n,m",
+)
 
 # -- indexing --------------------------------------------------------------------------------------
 row("index", lambda x, i: (x[i], x[:, i]), "f:4,4 x:n")
@@ -365,7 +495,11 @@ row("one_hot", lambda i: F.one_hot(i, 4), "x:n")
 row("scatter", lambda x, i: torch.zeros_like(x).scatter(1, i, x), "f:n,4 x:n,2")
 row("scatter_add", lambda x, i: torch.zeros(4, 3).index_add(0, i, x), "f:n,3 x:n", special=False)
 row("index_put", lambda x, i: x.index_put((i,), torch.tensor(0.0)), "f:4 x:n")
-row("masked_scatter_free", lambda x, m: torch.where(m[..., None], x, torch.zeros_like(x)), "f:n,m,2 b:n,m")
+row(
+    "masked_scatter_free",
+    lambda x, m: torch.where(m[..., None], x, torch.zeros_like(x)),
+    "f:n,m,2 b:n,m",
+)
 
 # -- products --------------------------------------------------------------------------------------
 _P = {"special": False}
@@ -390,8 +524,18 @@ row("matmul_transposed", lambda x, y: (x.t() @ y, x @ y.t()), "f:n,m f:n,m", loo
 row("matmul_nan", torch.matmul, "f:n,3 f:3,m")
 row("mm_chain", lambda x, y: torch.relu(x @ y + 1) @ y.t(), "f:n,m f:m,6", loose=3, **_P)
 row("bmm", torch.bmm, "f:n,m,4 f:n,4,m", **_P)
-row("bmm_head_batch", lambda x, y: torch.bmm(x.transpose(0, 1), y.transpose(0, 1)), "f:n,3,m f:m,3,5", **_P)
-row("addmm", lambda c, x, y: (torch.addmm(c, x, y), torch.addmm(c, x, y, beta=0.5, alpha=2)), "f:5 f:n,m f:m,5", **_P)
+row(
+    "bmm_head_batch",
+    lambda x, y: torch.bmm(x.transpose(0, 1), y.transpose(0, 1)),
+    "f:n,3,m f:m,3,5",
+    **_P,
+)
+row(
+    "addmm",
+    lambda c, x, y: (torch.addmm(c, x, y), torch.addmm(c, x, y, beta=0.5, alpha=2)),
+    "f:5 f:n,m f:m,5",
+    **_P,
+)
 row("addmm_beta_0", lambda c, x, y: torch.addmm(c, x, y, beta=0), "f:n,5 f:n,m f:m,5")
 row("baddbmm", lambda c, x, y: torch.baddbmm(c, x, y, alpha=0.5), "f:n,m,m f:n,m,4 f:n,4,m", **_P)
 row("addmv", lambda c, x, y: torch.addmv(c, x, y), "f:n f:n,m f:m", **_P)
@@ -401,7 +545,12 @@ row("linear_bias", lambda x, w, c: F.linear(x, w, c), "f:n,8 f:6,8 f:6", **_P)
 row("linear_rank_1", lambda x, w, c: F.linear(x, w, c), "f:8 f:n,8 f:n", **_P)
 row("linear_dynamic_in", lambda x, w: F.linear(x, w), "f:3,n f:m,n", loose=3, **_P)
 row("bilinear_einsum", lambda x, y: torch.einsum("bi,bj->bij", x, y), "f:n,m f:n,4", **_P)
-row("einsum_attention", lambda q, k: torch.einsum("bqhd,bkhd->bhqk", q, k), "f:n,m,2,4 f:n,3,2,4", **_P)
+row(
+    "einsum_attention",
+    lambda q, k: torch.einsum("bqhd,bkhd->bhqk", q, k),
+    "f:n,m,2,4 f:n,3,2,4",
+    **_P,
+)
 row("einsum_trace_like", lambda x, y: torch.einsum("ij,ij->i", x, y), "f:n,m f:n,m", **_P)
 row("tensordot", lambda x, y: torch.tensordot(x, y, dims=([1], [0])), "f:n,m,2 f:m,3", **_P)
 row("conv1d", lambda x, w: F.conv1d(x, w, padding=1), "f:n,3,8 f:4,3,3", loose=3, skip=(0,), **_P)
@@ -411,35 +560,131 @@ row("kron_free_outer", lambda x, y: (x[:, :, None] * y[:, None, :]).flatten(1), 
 _A = "f:n,2,m,8 f:n,2,5,8 f:n,2,5,8"
 sdpa = F.scaled_dot_product_attention
 row("sdpa", lambda q, k, v: sdpa(q, k, v), _A, loose=2, **_P)
-row("sdpa_dynamic_keys", lambda q, k, v: sdpa(q, k, v), "f:2,2,m,8 f:2,2,n,8 f:2,2,n,8", loose=2, **_P)
+row(
+    "sdpa_dynamic_keys",
+    lambda q, k, v: sdpa(q, k, v),
+    "f:2,2,m,8 f:2,2,n,8 f:2,2,n,8",
+    loose=2,
+    **_P,
+)
 row("sdpa_scale", lambda q, k, v: sdpa(q, k, v, scale=0.3), _A, loose=2, **_P)
-row("sdpa_causal", lambda q, k, v: sdpa(q, k, v, is_causal=True), "f:3,2,n,8 f:3,2,n,8 f:3,2,n,8", loose=2, big=False, **_P)
+row(
+    "sdpa_causal",
+    lambda q, k, v: sdpa(q, k, v, is_causal=True),
+    "f:3,2,n,8 f:3,2,n,8 f:3,2,n,8",
+    loose=2,
+    big=False,
+    **_P,
+)
 row("sdpa_causal_uneven", lambda q, k, v: sdpa(q, k, v, is_causal=True), _A, loose=2, **_P)
 row("sdpa_bool_mask", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), f"{_A} b:m,5", loose=2, **_P)
-row("sdpa_key_mask", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m[:, None, None, :]), f"{_A} b:n,5", loose=2, **_P)
-row("sdpa_float_mask", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), f"{_A} f:n,1,m,5", loose=2, **_P)
-row("sdpa_all_masked", lambda q, k, v: sdpa(q, k, v, attn_mask=torch.zeros(q.shape[-2], k.shape[-2], dtype=torch.bool)), _A, **_P)
-row("sdpa_minus_inf_mask", lambda q, k, v, m: sdpa(q, k, v, attn_mask=torch.zeros(5).masked_fill(m, float("-inf"))), f"{_A} b:5", loose=2, **_P)
+row(
+    "sdpa_key_mask",
+    lambda q, k, v, m: sdpa(q, k, v, attn_mask=m[:, None, None, :]),
+    f"{_A} b:n,5",
+    loose=2,
+    **_P,
+)
+row(
+    "sdpa_float_mask",
+    lambda q, k, v, m: sdpa(q, k, v, attn_mask=m),
+    f"{_A} f:n,1,m,5",
+    loose=2,
+    **_P,
+)
+row(
+    "sdpa_all_masked",
+    lambda q, k, v: sdpa(
+        q, k, v, attn_mask=torch.zeros(q.shape[-2], k.shape[-2], dtype=torch.bool)
+    ),
+    _A,
+    **_P,
+)
+row(
+    "sdpa_minus_inf_mask",
+    lambda q, k, v, m: sdpa(q, k, v, attn_mask=torch.zeros(5).masked_fill(m, float("-inf"))),
+    f"{_A} b:5",
+    loose=2,
+    **_P,
+)
 row("sdpa_rank_3", lambda q, k, v: sdpa(q, k, v), "f:n,m,8 f:n,5,8 f:n,5,8", loose=2, **_P)
-row("sdpa_grouped", lambda q, k, v: sdpa(q, k, v, enable_gqa=True), "f:n,4,m,8 f:n,2,5,8 f:n,2,5,8", loose=2, **_P)
+row(
+    "sdpa_grouped",
+    lambda q, k, v: sdpa(q, k, v, enable_gqa=True),
+    "f:n,4,m,8 f:n,2,5,8 f:n,2,5,8",
+    loose=2,
+    **_P,
+)
 row("sdpa_f64", lambda q, k, v: sdpa(q, k, v), "d:n,2,m,8 d:n,2,5,8 d:n,2,5,8", **_P)
-row("attention_by_hand", lambda q, k, v: torch.softmax(q @ k.mT / 8**0.5, -1) @ v, _A, loose=2, **_P)
+row(
+    "attention_by_hand", lambda q, k, v: torch.softmax(q @ k.mT / 8**0.5, -1) @ v, _A, loose=2, **_P
+)
 
 # -- made of nothing -------------------------------------------------------------------------------
-row("arange", lambda x: (torch.arange(x.shape[0]), torch.arange(2, x.shape[0] + 2), torch.arange(x.shape[0], dtype=torch.float32)), "f:n")
-row("arange_step", lambda x: (torch.arange(0, 10, 3), torch.arange(5, 0, -2), torch.arange(0, 1, 0.25), torch.arange(0, 2 * x.shape[0], 2)), "f:n")
+row(
+    "arange",
+    lambda x: (
+        torch.arange(x.shape[0]),
+        torch.arange(2, x.shape[0] + 2),
+        torch.arange(x.shape[0], dtype=torch.float32),
+    ),
+    "f:n",
+)
+row(
+    "arange_step",
+    lambda x: (
+        torch.arange(0, 10, 3),
+        torch.arange(5, 0, -2),
+        torch.arange(0, 1, 0.25),
+        torch.arange(0, 2 * x.shape[0], 2),
+    ),
+    "f:n",
+)
 row("arange_positions", lambda x: x + torch.arange(x.shape[1])[None, :, None], "f:n,m,2")
-row("zeros_ones_full", lambda x: (torch.zeros(x.shape[0], 2), torch.ones_like(x), torch.full((x.shape[0],), 2.5), torch.full_like(x, 3), torch.zeros_like(x, dtype=torch.int64)), "f:n")
-row("full_types", lambda x: (torch.full((x.shape[0],), 3), torch.full((2,), True), torch.full((x.shape[0],), float("-inf"))), "f:n")
+row(
+    "zeros_ones_full",
+    lambda x: (
+        torch.zeros(x.shape[0], 2),
+        torch.ones_like(x),
+        torch.full((x.shape[0],), 2.5),
+        torch.full_like(x, 3),
+        torch.zeros_like(x, dtype=torch.int64),
+    ),
+    "f:n",
+)
+row(
+    "full_types",
+    lambda x: (
+        torch.full((x.shape[0],), 3),
+        torch.full((2,), True),
+        torch.full((x.shape[0],), float("-inf")),
+    ),
+    "f:n",
+)
 row("tril_triu", lambda x: (x.tril(), x.triu(), x.tril(-1), x.triu(2)), "f:n,m")
 row("tril_batch", lambda x: x.tril(), "f:n,m,4")
-row("tril_bool", lambda x: torch.ones(x.shape[0], x.shape[0], dtype=torch.bool).tril(), "f:n", big=False)
+row(
+    "tril_bool",
+    lambda x: torch.ones(x.shape[0], x.shape[0], dtype=torch.bool).tril(),
+    "f:n",
+    big=False,
+)
 row("tril_int", lambda x: (x.tril(), x.triu(1)), "i:n,3")
-row("causal_mask", lambda x: torch.full((x.shape[0], x.shape[0]), float("-inf")).triu(1), "f:n", big=False)
+row(
+    "causal_mask",
+    lambda x: torch.full((x.shape[0], x.shape[0]), float("-inf")).triu(1),
+    "f:n",
+    big=False,
+)
 row("eye", lambda x: torch.eye(x.shape[0]) @ x, "f:n,3", big=False, special=False)
 row("linspace", lambda x: torch.linspace(0, 1, 5) * x, "f:n,5")
 row("meshgrid", lambda x, y: torch.meshgrid(x, y, indexing="ij"), "f:n f:m")
-row("sinusoids", lambda x: torch.cat([(torch.arange(x.shape[0])[:, None] * 0.1 ** torch.arange(3)).sin(), x], 1), "f:n,2", loose=3)
+row(
+    "sinusoids",
+    lambda x: torch.cat([(torch.arange(x.shape[0])[:, None] * 0.1 ** torch.arange(3)).sin(), x], 1),
+    "f:n,2",
+    loose=3,
+)
 
 # -- left to the framework -------------------------------------------------------------------------
 row("sort", lambda x: x.sort(-1), "f:m,n", special=False)
@@ -448,10 +693,27 @@ row("topk", lambda x: x.topk(2, -1), "f:n,4", special=False)
 row("sort_between", lambda x: (x * 2).sort(0).values.exp() + 1, "f:n,m", special=False)
 row("median", lambda x: x.median(0).values * 2, "f:n,3", special=False, skip=(0,))
 row("cummax", lambda x: x.cummax(0).values, "f:n,3", special=False)
-row("interpolate", lambda x: F.interpolate(x, scale_factor=2.0, mode="nearest"), "f:2,3,n", special=False, skip=(0,))
+row(
+    "interpolate",
+    lambda x: F.interpolate(x, scale_factor=2.0, mode="nearest"),
+    "f:2,3,n",
+    special=False,
+    skip=(0,),
+)
 row("max_pool", lambda x: F.max_pool1d(x, 2), "f:n,3,8", special=False, skip=(0,))
-row("searchsorted", lambda x: torch.searchsorted(torch.tensor([-1.0, 0.0, 1.0]), x), "f:n", special=False)
-row("fft", lambda x: torch.fft.rfft(x, dim=1).abs() if x.shape[0] else x, "f:n,4", special=False, skip=(0,))
+row(
+    "searchsorted",
+    lambda x: torch.searchsorted(torch.tensor([-1.0, 0.0, 1.0]), x),
+    "f:n",
+    special=False,
+)
+row(
+    "fft",
+    lambda x: torch.fft.rfft(x, dim=1).abs() if x.shape[0] else x,
+    "f:n,4",
+    special=False,
+    skip=(0,),
+)
 
 # -- in place, views, outputs ----------------------------------------------------------------------
 
@@ -597,10 +859,20 @@ row("output_views", lambda x: (x.t(), x[1:], x.view(-1), x[:, None].expand(-1, 2
 row("output_nested", lambda x: {"a": (x + 1, [x * 2]), "b": None, "c": 3, "d": "s"}, "f:n")
 row("output_constant", lambda x: (torch.ones(2), x + 1, torch.tensor(3)), "f:n")
 row("output_clone", lambda x: (x.clone(), x.detach(), x.contiguous(), x.to(torch.float32)), "f:n")
-row("output_mixed_types", lambda x: (x > 0, x.long(), x.double(), (x > 0).sum()), "f:n", special=False)
+row(
+    "output_mixed_types",
+    lambda x: (x > 0, x.long(), x.double(), (x > 0).sum()),
+    "f:n",
+    special=False,
+)
 row("unused_input", lambda x, y: x + 1, "f:n f:m")
 row("no_output", lambda x: None, "f:n")
-row("several_kernels", lambda x, y: (torch.softmax(x @ y, -1).sum(0), (x @ y).amax(1), x.mean(1)), "f:n,3 f:3,4", special=False)
+row(
+    "several_kernels",
+    lambda x, y: (torch.softmax(x @ y, -1).sum(0), (x @ y).amax(1), x.mean(1)),
+    "f:n,3 f:3,4",
+    special=False,
+)
 row("deep_chain", lambda x: eval_chain(x, 60), "f:n", special=False)
 
 
@@ -739,7 +1011,10 @@ def check(row: Row, compiled: Any) -> None:
         if our_failure is not None:
             raise our_failure
         assert our_spec == spec, f"{at}: structure {our_spec}, eager {spec}"
-        wide = [a.double() if a.dtype is torch.float32 else a for a in arguments(row, n, m, layout, special)]
+        wide = [
+            a.double() if a.dtype is torch.float32 else a
+            for a in arguments(row, n, m, layout, special)
+        ]
         exact, _, no_exact = run(row.fn, wide)
         for i, (x, y) in enumerate(zip(ours, eager, strict=True)):
             if not isinstance(y, Tensor):
