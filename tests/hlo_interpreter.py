@@ -13,10 +13,12 @@ from torch_mlir.ir import (
 )
 
 from pydisc.artifact.extern_args import decode
-from pydisc.frontend import Capture
+from pydisc.artifact.size_expression import evaluate
+from pydisc.frontend import Capture, OutputSpec
 from pydisc.frontend.dtypes import TORCH_OF
 from pydisc.ir import dense
 from pydisc.ir.types import dtype_of, shape_of
+from pydisc.runtime.operators import apply_views
 from pydisc.shape import SymbolTable
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
@@ -54,6 +56,12 @@ _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "or": torch.bitwise_or,
     "xor": torch.bitwise_xor,
     "atan2": torch.atan2,
+}
+_SCAN: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "add": torch.cumsum,
+    "multiply": torch.cumprod,
+    "maximum": lambda x, axis: torch.cummax(x, axis).values,
+    "minimum": lambda x, axis: torch.cummin(x, axis).values,
 }
 _COMPARE = {
     "EQ": torch.eq,
@@ -134,8 +142,10 @@ class Interpreter:
             case "arith.index_cast":
                 return [torch.tensor(args[0][0], dtype=torch.int64)]
             case "disc.elementwise":
-                assert dense.string(op, "fn") == "erf"
-                return [torch.erf(*args)]
+                return [getattr(torch, dense.string(op, "fn"))(*args)]
+            case "disc.scan":
+                run = _SCAN[dense.string(op, "fn")]
+                return [run(args[0], dense.integer(op, "axis")).to(args[0].dtype)]
             case "disc.extern":
                 return self._extern(op, args)
         name = op.name.split(".")[1]
@@ -305,14 +315,20 @@ def replay(capture: Capture, leaves: Sequence[Any]) -> Any:
     weights = [weight.tensor for weight in capture.weights]
     results = Interpreter(capture.module, capture.symbols).run([*inputs, *weights])
     places = {"input": inputs, "weight": weights, "result": results}
-    out = [
-        spec.value if spec.kind == "constant" else places[spec.kind][spec.index]
-        for spec in capture.outputs
-    ]
     with torch.no_grad():
         for mutation in capture.mutations:
             places[mutation.kind][mutation.index].copy_(results[mutation.result])
+    env = declared_env(capture, inputs) or {}
+    out = [_leaf(spec, places, env) for spec in capture.outputs]
     return torch.utils._pytree.tree_unflatten(out, capture.out_spec)
+
+
+def _leaf(spec: OutputSpec, places: dict[str, Any], env: Mapping[str, int]) -> Any:
+    if spec.kind == "constant":
+        return spec.value
+    if spec.kind == "size":
+        return evaluate(spec.value, env)
+    return apply_views(places[spec.kind][spec.index], spec.views, env)
 
 
 __all__ = ["Interpreter", "declared_env", "guards_hold", "replay"]

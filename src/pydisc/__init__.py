@@ -9,9 +9,18 @@
 1
 """
 
+from pydisc.shape.declared import DeclaredDim as Dim
 from pydisc.support.errors import InternalError, PydiscError, Unsupported
 from pydisc.torch_backend import CompiledModel, compile, optimize
 
 __version__ = "0.1.0"
 
-__all__ = ["CompiledModel", "InternalError", "PydiscError", "Unsupported", "compile", "optimize"]
+__all__ = [
+    "CompiledModel",
+    "Dim",
+    "InternalError",
+    "PydiscError",
+    "Unsupported",
+    "compile",
+    "optimize",
+]

@@ -7,7 +7,7 @@ LIMITATIONS, with the reason; one that starts to pass fails the suite, so that i
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ OTHER = (3, 0, 1, 33)
 DTYPES = {
     "f": torch.float32, "p": torch.float32, "d": torch.float64,
     "i": torch.int64, "j": torch.int32, "u": torch.uint8, "b": torch.bool,
-    "x": torch.int64, "k": torch.int64, "q": torch.int32,
+    "x": torch.int64, "k": torch.int64, "q": torch.int32, "h": torch.int16, "c": torch.int8,
 }  # fmt: skip
 """By the letter of an input; p is positive, x an index below 4, k and q are not 0."""
 SPECIAL = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1e-30, -3e15, 0.5, -2.0)
@@ -161,7 +161,14 @@ row("python_tensor_int", lambda x: x + torch.tensor(1.5), "i:n")
 row("broadcast_outer", lambda x, y: x[:, None] * y[None, :], "f:n f:m")
 row("broadcast_3", lambda x, y, z: x + y * z, "f:n,1,4 f:m,1 f:4")
 row("broadcast_both", lambda x, y: x + y, "f:n,1 f:1,m", first=7)
-row("broadcast_both_first_at_1", lambda x, y: x + y, "f:n,1 f:1,m", first=1)
+# Two sizes that are 1 at first are taken for one size; where they are not, there is one more trace.
+row("broadcast_both_first_at_1", lambda x, y: x + y, "f:n,1 f:1,m", first=1, compiles=2)
+row("broadcast_vectors", lambda x, y: (x + y, y * x), "f:n f:m", compiles=3)
+row("broadcast_slice", lambda x, y: (x[:1] + y, y - x[:, :1], x[-1:] * x), "f:n,m f:n,m")
+row("broadcast_slice_sum", lambda x: ((x[:1] + x).sum(0), (x[:, :1] * x).amax(0)), "f:n,3")
+row("broadcast_slice_dot", lambda x, y: x @ y + x[:, :1], "f:n,m f:m,4", special=False)
+row("broadcast_slice_of_other", lambda x, y: x[:1] + y, "f:n f:m", first=7)
+row("slice_ends", lambda x: (x[1:] - x[:-1], x[1:-1] + x[2:], x[-3:], x[-3:-1], x[3:1]), "f:n,2")
 row("broadcast_rank_0_1_3", lambda x, y, z: x * y + z, "f: f:m f:n,2,m")
 row("broadcast_tensors", lambda x, y: torch.broadcast_tensors(x, y), "f:n,1 f:m", first=7)
 row("uint8", lambda x: (x + 1, x * 2, x > 3, x.float(), -x), "u:n")
@@ -179,6 +186,9 @@ row("pow_base", lambda x: (2**x, 0.5**x, 1**x), "f:n", loose=2)
 row("pow_int", lambda x: (x**0, x**1, x**2, x**3, x**5), "i:n")
 row("pow_int_float", lambda x: (x**2.0, x**0.5), "i:n")
 row("pow_int_tensor", lambda x, y: x ** y.abs(), "i:n i:n")
+row("pow_int_large", lambda x, y: (x**64, x**63, x**13, x ** (y * 9), 2**y, (-3) ** y), "i:n i:n")
+row("pow_int_negative", lambda x: x**-1, "i:n", first=0)
+row("pow_bool_bool", lambda x, y: x**y, "b:n b:n", first=0)
 row("pow_float_int_tensor", lambda x, y: x**y, "f:n i:n", loose=2)
 row("remainder_int", lambda x, y: (x % y, torch.fmod(x, y), x // y), "i:n k:n")
 row("remainder_int_scalar", lambda x: (x % 3, x % -3, x // 3, x // -3, torch.fmod(x, 4)), "i:n")
@@ -216,6 +226,17 @@ row(
 row("bitwise_int", lambda x, y: (x & y, x | y, x ^ y, ~x, x & 3, x | 1), "i:n i:n")
 row("bitwise_bool", lambda x, y: (x & y, x | y, x ^ y, ~x, x & True, x | True), "b:n b:n")
 row("bitwise_mixed", lambda x, y: (x & y, x | y), "b:n i:n")
+row(
+    "shifts_far",
+    lambda x, y: (x << (y * 12), x >> (y * 12), x << 70, x >> 70, 1 << y.abs()),
+    "i:n i:n",
+)
+row("shift_float", lambda x: x << 1, "f:n", first=0)
+row("neg_bool", lambda x: -x, "b:n", first=0)
+row("rsub_bool", lambda x: 1 - x, "b:n", first=0)
+row("remainder_by_zero", lambda x: x % (x * 0), "i:n", first=0)
+row("fmod_by_zero", lambda x: torch.fmod(x, x * 0), "j:n", first=0)
+row("divide_some_by_zero", lambda x: x // x, "i:n", first=0)
 row("shifts", lambda x, y: (x << 2, x >> 1, x << y.abs()), "i:n i:n")
 row(
     "logical",
@@ -249,6 +270,89 @@ row("cast_i64_float_rounding", lambda x: (x * 123456789 + 16777217).float(), "i:
 row("cast_f64_f32", lambda x: (x * 1e40).float(), "d:n")
 
 # -- choices ---------------------------------------------------------------------------------------
+
+
+def signed(dtype: torch.dtype) -> bool:
+    return dtype not in (torch.bool, torch.uint8)
+
+
+def arithmetic(x: Tensor, y: Tensor) -> list[Tensor]:
+    """Element-wise ops of one element type, those of them that it has."""
+    found = [
+        x + y,
+        x * y,
+        torch.maximum(x, y),
+        torch.minimum(x, y),
+        x / (y.abs() + 1 if signed(y.dtype) else 2),
+    ]
+    if x.dtype is torch.bool:
+        return [*found, x & y, x | y, x ^ y, ~x, torch.sign(x)]
+    found += [x - y, -x, x.abs(), x.sign(), x * x, torch.clamp(x, 1, 5), torch.where(x > y, x, y)]
+    found += [x % 7, x // 3, torch.fmod(x, 5), x**2, x**3, torch.square(x)]
+    if x.is_floating_point():
+        return found
+    return [
+        *found,
+        x & y,
+        x | y,
+        x ^ y,
+        ~x,
+        x << 1,
+        x >> 2,
+        x << (y & 7),
+        x >> (y & 7),
+        x ** (y & 3),
+    ]
+
+
+def mixed(x: Tensor, y: Tensor) -> list[Tensor]:
+    """Promotion between an element type and another."""
+    return [
+        x + y,
+        x * y,
+        torch.maximum(x, y),
+        torch.where(y > 0, x, y),
+        x == y,
+        x < y,
+        x >= y,
+        x / (y.abs() + 1),
+    ]
+
+
+def comparisons(x: Tensor, y: Tensor) -> list[Tensor]:
+    """Of two tensors, and with numbers that the element type may not hold."""
+    found = [x == y, x != y, x < y, x <= y, x > y, x >= y, x > 1, x <= 100, x == 1]
+    return found if x.dtype is torch.bool else [*found, x < 2.5, x >= -0.5, x != 3]
+
+
+def casts(x: Tensor) -> list[Tensor]:
+    """To every element type."""
+    kinds = (torch.float32, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8)
+    kinds = (*kinds, torch.uint8, torch.bool)
+    return [x.to(kind) for kind in kinds]
+
+
+def reductions(x: Tensor) -> list[Tensor]:
+    """All that every element type has."""
+    found = [x.sum(), x.sum(0), x.sum(1, keepdim=True), x.prod(0), x.any(), x.all(0), x.any(1)]
+    found += [x.sum(0, dtype=torch.float64), torch.count_nonzero(x, 0)]
+    return [*found, x.amax(0), x.amin(1), x.max(), x.min()] if x.numel() else found
+
+
+def places(x: Tensor) -> list[Tensor]:
+    """Extremes with their indices."""
+    return [*x.max(0), *x.min(1), x.argmax(), x.argmin(0)]
+
+
+for _letter in "dijhcub":
+    row(f"arithmetic_{_letter}", arithmetic, f"{_letter}:n,m {_letter}:m", special=False)
+    row(f"comparisons_{_letter}", comparisons, f"{_letter}:n,m {_letter}:m")
+    row(f"casts_{_letter}", casts, f"{_letter}:n,m", special=False)
+    row(f"reductions_{_letter}", reductions, f"{_letter}:n,m", special=False, compiles=2, loose=4)
+    if _letter != "b":
+        row(f"places_{_letter}", places, f"{_letter}:n,m", empty=False)
+        for _other in "fij":
+            row(f"mixed_{_letter}{_other}", mixed, f"{_letter}:n,m {_other}:m", special=False)
 row("where", lambda c, x, y: torch.where(c, x, y), "b:n,m f:n,1 f:m")
 row(
     "where_scalars",
@@ -300,6 +404,10 @@ for _name in "var std".split():
             loose=3,
         )
 row("amax_empty", lambda x: x.amax(0), "f:n,3", first=7)
+row("amax_empty_two", lambda x: x.amin((0, 1)), "f:n,m", first=7)
+row("max_empty_dim", lambda x: x.max(0), "f:n,3", first=7)
+row("argmin_empty_all", lambda x: x.argmin(), "f:n,3", first=7)
+row("norm_inf_empty", lambda x: torch.linalg.vector_norm(x, float("inf")), "f:n", first=7)
 row("amin_empty_all", lambda x: x.min(), "f:n", first=7)
 row("sum_long_column", lambda x: x.sum((0, 1)), "f:n,33,4", special=False)
 row("var_empty", lambda x: (x.var(), x.std(0)), "f:n", first=7)
@@ -358,7 +466,33 @@ row(
 )
 row("divide_int_min", lambda x: torch.full_like(x, -(2**63)) // (x * 0 - 1), "i:n")
 row("divide_int_by_zero", lambda x: x // (x * 0), "i:n")
-row("cumsum_int", lambda x: (x.cumsum(0), x.cumsum(-1)), "i:n,m", big=False)
+row("cumsum_int", lambda x: (x.cumsum(0), x.cumsum(-1)), "i:n,m")
+row(
+    "cumsum_small_ints",
+    lambda x, y, z: (x.cumsum(0), y.cumsum(1), z.cumsum(0, dtype=torch.int8)),
+    "h:n,m u:n,m c:n,m",
+)
+row(
+    "cumsum_f64",
+    lambda x: (x.cumsum(0), x.cumsum(-1), x.cumprod(0)),
+    "d:n,m",
+    special=False,
+    big=False,
+)
+row("cumsum_special", lambda x: (x.cumsum(0), x.cumsum(-1)), "f:n,m")
+row("cumsum_rank_3", lambda x: (x.cumsum(0), x.cumsum(1), x.cumsum(2)), "f:n,m,3", special=False)
+row("cumsum_flat", lambda x: x.reshape(-1).cumsum(0), "f:n,m", special=False)
+row("cumsum_transposed", lambda x: x.t().cumsum(0) + 1, "f:n,m", special=False)
+row("cumsum_of_cumsum", lambda x: x.cumsum(0).cumsum(0) - x, "i:n,m")
+row("cumsum_of_cumsum_across", lambda x: x.cumsum(0).cumsum(1), "i:n,m")
+row("cumsum_shifted", lambda x: x.cumsum(0)[:-1] - x[1:], "i:n,m", empty=False)
+row("cumsum_around", lambda x: (x * 2 + 1).cumsum(-1) / 2 - x, "f:n,m", special=False)
+row("cumsum_and_sum", lambda x: x.cumsum(-1) - x.sum(-1, keepdim=True), "i:n,m")
+row("cumsum_zero_dim", lambda x, y: (x.cumsum(0), y.cumsum(0)), "f: b:")
+row("cumprod_int", lambda x: (x.cumprod(0), x.cumprod(-1)), "i:n,m")
+row("cummin_cummax", lambda x: (*x.cummin(0), *x.cummax(-1)), "f:n,m")
+row("cummin_cummax_int", lambda x: (*x.cummin(0), *x.cummax(-1)), "i:n,m")
+row("cummin_cummax_bool", lambda x: (*x.cummin(0), *x.cummax(-1)), "b:n,m")
 row("cumsum_float", lambda x: (x.cumsum(0), x.cumsum(-1)), "f:n,m", special=False)
 row("cumsum_bool_mask", lambda m: m.long().cumsum(1) - 1, "b:m,n")
 row("cumprod", lambda x: x.cumprod(0), "f:n,m", special=False, big=False)
@@ -538,6 +672,10 @@ row("gather_smaller", lambda x, i: x.gather(0, i), "f:5,7 x:n,3")
 row("gather_last", lambda x, i: x.gather(-1, i[..., None])[..., 0], "f:n,m,4 x:n,m")
 row("take", lambda x, i: torch.take(x, i), "f:4,m x:n", empty=False)
 row("index_into_nothing", lambda x, i: x[i] + 1, "f:m x:n")
+row("index_out_of_range", lambda x, i: x[i + 2], "f:4,m x:n", first=0)
+row("index_two_out_of_range", lambda x, i, j: x[i, j + 2], "f:4,5 x:n x:n", first=0)
+row("index_below_range", lambda x, i: x[i - 6], "f:4,m x:n", first=0)
+row("embedding_below_range", lambda i, w: F.embedding(i - 1, w), "x:n f:5,6", first=0)
 row("take_along_dim", lambda x, i: torch.take_along_dim(x, i, 1), "f:n,4 x:n,m")
 row("embedding", lambda i, w: F.embedding(i, w), "x:n,m f:5,6")
 row("embedding_sum", lambda i, w: F.embedding(i, w).sum(1) * 2, "x:n,m f:5,6", special=False)
@@ -941,90 +1079,13 @@ row("branch_even", lambda x: x[: x.shape[0] // 2] * 2, "f:n,3")
 row("branch_python_max", lambda x: x * max(x.shape[0], 8), "f:n", compiles=2)
 row("half_and_half", lambda x: torch.cat([x[x.shape[0] // 2 :], x[: x.shape[0] // 2]]), "f:n,3")
 
-_ARGUMENT = (
-    "a result that is an argument (clone, x + 0, a whole slice) gets a buffer that nothing fills"
-)
-_CONSTANT = (
-    "detach_ counts as a write: the constant is overwritten with a buffer that nothing fills"
-)
-_GAPS = "an input with gaps is written in a copy only"
-_EXPAND = "x[:, :1] has the size min(s, 1), which expand and broadcasts do not treat as 1"
-_START = "a slice from 1 on guards that the size is at least 1: two traces"
-_POWER = "InternalError: integer powers have no CPU code"
-_CYCLE = "InternalError: the fusion plan has a cycle"
-_EMPTY = "no error for a reduction of nothing"
-_CORRECTION = "the divisor n - correction is not cut at 0: -0.0 instead of NaN or inf"
-_LONG = "long sums over outer axes are added up one by one, not in blocks"
-_TRACES = "a branch in torch's own decomposition: two traces"
 
 LIMITATIONS: dict[str, str] = {
-    "zero_dim_only": _ARGUMENT,
-    "pow_scalars": _ARGUMENT,
-    "cat_legacy_empty": _ARGUMENT,
-    "slices": _ARGUMENT,
-    "slice_by_other_size": _ARGUMENT,
-    "unsqueeze_squeeze": _ARGUMENT,
-    "squeeze_static": _ARGUMENT,
-    "view": _ARGUMENT,
-    "output_clone": _ARGUMENT,
-    "int_rounding": _ARGUMENT,
-    "add_zero": _ARGUMENT,
-    "chunk_dynamic": _ARGUMENT,
-    "narrow": _ARGUMENT,
-    "a_clone_is_its_own": _ARGUMENT,
-    "python_tensor": _CONSTANT,
-    "searchsorted": _CONSTANT,
-    "results_of_two_calls_are_two": _CONSTANT,
-    "gelu": "AVX-512: another answer for infinities",
-    "unfold": "the result of a framework op that is a view dangles: its memory is the input's copy",
-    "expand": _EXPAND,
-    "expand_slice": _EXPAND,
-    "in_place_on_input": _GAPS,
-    "in_place_returned": _GAPS,
-    "in_place_on_slice": _GAPS,
-    "swap": _GAPS,
-    "move_rows": _GAPS,
-    "kv_cache": _GAPS,
-    "an_input_with_gaps_is_written": _GAPS,
-    "an_input_with_gaps_is_returned": "a copy is returned",
-    "a_view_of_an_input_is_one": "a result that is a view of an input is a copy",
-    "equal_results_are_two": "equal results are one tensor",
-    "one_tensor_as_two_arguments": "arguments that share memory are taken for separate",
-    "arguments_that_overlap": "arguments that share memory are taken for separate",
-    "uint8_divide": "bytes are divided as signed numbers",
-    "divide_int_min": "INT_MIN // -1: SIGFPE, or a wrong number",
-    "divide_int_by_zero": "no ZeroDivisionError, a number instead",
-    "index_into_nothing": "SIGSEGV: an index is checked after it is used, and there is no element 0",
-    "roll_empty": "SIGSEGV: as index_into_nothing",
-    "sign": "sign of NaN is NaN, eager gives 0",
-    "var_empty": _CORRECTION,
-    "var_large_correction": _CORRECTION,
-    "amax_empty": _EMPTY,
-    "amin_empty_all": _EMPTY,
-    "sum_long_column": _LONG,
-    "var_01": _LONG,
-    "atan2_ff": "InternalError: no CPU code for element-wise atan2 on f32",
-    "pow_int": _POWER,
-    "pow_int_tensor": _POWER,
-    "max_dim_int": _CYCLE,
-    "max_keepdim_int": _CYCLE,
-    "sdpa_grouped": "InternalError: planning does not converge",
-    "sub_bool": "no error for bool - int",
-    "a_bad_call_changes_nothing": "one call with wrong sizes leaves the model in eager mode for good",
-    "a_bad_first_call_changes_nothing": "as a_bad_call_changes_nothing",
     "casts_half": "half precision runs in eager mode",
-    "broadcast_both_first_at_1": "first called at size 1, two sizes are taken for one: two traces",
-    "slice_from_with_step": _START,
-    "slice_beyond": _START,
-    "stale_view": _START,
-    "output_views": _START,
-    "addmv": _TRACES,
-    "tensordot": _TRACES,
-    "cummax": _TRACES,
 }
 """Rows and uses that fail today, and why."""
 
-CRASHES = frozenset({"index_into_nothing", "roll_empty", "unfold", "divide_int_min"})
+CRASHES: frozenset[str] = frozenset()
 """Those of LIMITATIONS that end the process or read freed memory, and so are not run."""
 
 
@@ -1131,7 +1192,9 @@ def agree(row: Row, ours: Tensor, eager: Tensor, exact: Tensor | None, at: str) 
     x, y = ours.double(), eager.double()
     z = y if exact is None or not exact.dtype.is_floating_point else exact.double()
     special = ~y.isfinite()
-    wrong = special & ~((x == y) | (x.isnan() & y.isnan())) | (~special & ~x.isfinite())
+    # where eager's f32 gives NaN and its f64 a number (gelu(inf) on AVX-512), the number is right
+    right = (x == y) | (x.isnan() & y.isnan()) | (y.isnan() & (x == z))
+    wrong = special & ~right | (~special & ~x.isfinite())
     z = torch.where(z.isfinite(), z, y)
     error, own = (x - z).abs(), (y - z).abs()
     error, own = (torch.where(special, 0.0, e) for e in (error, own))
@@ -1188,6 +1251,19 @@ def test_row(row: Row) -> None:
         report = compiled.report()
         assert report.compiles <= row.compiles, str(report)
         assert report.eager_calls == 0 or row.skip, str(report.fallbacks)
+        if returns_views(row):  # which are taken of the arguments themselves: compute them too
+            copies = replace(row, fn=copied(row.fn), always=False)
+            check(copies, pydisc.compile(copies.fn))
+
+
+def returns_views(row: Row) -> bool:
+    results, _, _ = run(row.fn, arguments(row, *next(calls(row))))
+    return any(isinstance(x, Tensor) and x._is_view() for x in results)
+
+
+def copied(fn: Fn) -> Fn:
+    """The function with a copy of each result."""
+    return lambda *args: pytree.tree_map_only(Tensor, torch.clone, fn(*args))
 
 
 # -- what is done with a result, and with a call that fails -----------------------------------------

@@ -9,11 +9,12 @@
 This file knows no framework: `decode` is handed a function that makes dtypes and devices of names.
 """
 
-import ast
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
+
+from pydisc.artifact.size_expression import evaluate, names_in
 
 NAMED = ("dtype", "device", "layout", "memory_format")
 
@@ -92,54 +93,4 @@ def symbols_of(template: str) -> set[str]:
             return [text for v in node.values() for text in expressions(v)]
         return []
 
-    functions = {"min", "max", "ite", "floor", "ceil", "trunc", "round", "sqrt"}
-    names: set[str] = set()
-    for text in expressions(_parsed(template)):
-        names |= {n.id for n in ast.walk(_tree(text)) if isinstance(n, ast.Name)}
-    return names - functions
-
-
-@cache
-def _tree(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
-
-
-def evaluate(text: str, env: Mapping[str, int]) -> int:
-    """The value of a size expression; x // 0 is 0 and x % 0 is x.
-
-    >>> evaluate("max(S0 - 1, 0) // 2", {"S0": 7})
-    3
-    """
-    return _evaluate(_tree(text), env)
-
-
-def _evaluate(node: ast.expr, env: Mapping[str, int]) -> int:
-    match node:
-        case ast.Constant(value=int(value)):
-            return value
-        case ast.Name(id=name):
-            return env[name]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluate(operand, env)
-        case ast.BinOp(left=left, op=op, right=right):
-            return _binary(op, _evaluate(left, env), _evaluate(right, env))
-        case ast.Call(func=ast.Name(id="min"), args=args):
-            return min(_evaluate(a, env) for a in args)
-        case ast.Call(func=ast.Name(id="max"), args=args):
-            return max(_evaluate(a, env) for a in args)
-    raise ValueError(f"not a size expression: {ast.unparse(node)}")
-
-
-def _binary(op: ast.operator, a: int, b: int) -> int:
-    match op:
-        case ast.Add():
-            return a + b
-        case ast.Sub():
-            return a - b
-        case ast.Mult():
-            return a * b
-        case ast.FloorDiv():
-            return a // b if b else 0
-        case ast.Mod():
-            return a % b if b else a
-    raise ValueError(f"not an operator of sizes: {type(op).__name__}")
+    return {name for text in expressions(_parsed(template)) for name in names_in(text)}

@@ -2,16 +2,19 @@
 
 from dataclasses import dataclass
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 STATUS, ARENA_BYTES, SCRATCH_BYTES, ARENA, SCRATCH, THREADS, WEIGHTS, LIBRARY, ERROR = range(9)
 FIXED_SLOTS = 9
 """First slots of the call block: an array of i64 that host functions and runtime share.
 
 STATUS: 0, or 1 + the number of the check that failed (out of `prepare`). ARENA_BYTES, SCRATCH_BYTES
-(a thread): what the call needs. ARENA, SCRATCH, WEIGHTS, LIBRARY: addresses. ERROR: set by kernels,
-1 for an index out of range. Behind them come the slots that the fields below name.
+(a thread): what the call needs. ARENA, SCRATCH, WEIGHTS, LIBRARY: addresses. ERROR: 0, or one of
+the numbers below, set by kernels. Behind them come the slots that the fields below name.
 """
+
+INDEX_OUT_OF_RANGE, DIVISION_BY_ZERO = 1, 2
+"""What a kernel reports in ERROR; it runs to its end all the same, on harmless values."""
 
 GOMP_PARALLEL, OMP_THREAD_NUM, OMP_NUM_THREADS = range(3)
 """Entries of the library table."""
@@ -39,6 +42,14 @@ class TensorOutput:
     rank: int
     pointer: int
     sizes: int
+
+
+@dataclass(frozen=True)
+class OutputCopy:
+    """An output with the content of an input, weight or other output (`kind`, number `index`)."""
+
+    kind: str
+    index: int
 
 
 @dataclass(frozen=True)
@@ -112,7 +123,7 @@ class Program:
     object_code: bytes
     slots: int
     inputs: tuple[TensorInput, ...]
-    outputs: tuple[TensorOutput, ...]
+    outputs: tuple[TensorOutput | OutputCopy, ...]
     weights: tuple[str, ...]
     weight_table: tuple[WeightUse, ...]
     checks: tuple[Check, ...]

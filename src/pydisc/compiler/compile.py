@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pydisc.artifact.program import Program
 from pydisc.codegen.cpu.host_target import detect_cpu_target
+from pydisc.compiler.chains import link_chains
 from pydisc.compiler.lower_cpu import CpuLowering, ScheduledRegion
 from pydisc.compiler.pipelines import OPTIMIZE
 from pydisc.frontend import Capture
@@ -15,6 +16,7 @@ from pydisc.ir.passes import PassContext, run_pipeline
 from pydisc.ir.verify import verify
 from pydisc.schedule.dot import schedule_dot
 from pydisc.schedule.loops import schedule_loops
+from pydisc.shape import facts_of
 from pydisc.support import knobs
 from pydisc.support.dump import write_stage
 from pydisc.support.errors import Unsupported
@@ -56,7 +58,7 @@ def compile_capture(capture: Capture, timer: StageTimer) -> CompiledTrace:
             verify(capture.module, "hlo")
         _dump(1, "hlo", capture)
     with timer.stage("optimize"):
-        cx = PassContext(capture.symbols, now.verify)
+        cx = PassContext(capture.symbols, now.verify, facts_of)
         passes = [p for p in OPTIMIZE if p.name not in now.disabled]
         run_pipeline(capture.module, passes, cx, "hlo")
         _dump(2, "optimized", capture)
@@ -69,6 +71,8 @@ def compile_capture(capture: Capture, timer: StageTimer) -> CompiledTrace:
     with timer.stage("schedule"):
         weights = frozenset(graph.arguments[len(capture.inputs) :])
         regions = [schedule_region(region, target, weights) for region in plan.regions]
+        if "chain" not in now.disabled:
+            regions = link_chains(regions, graph)
         if now.dump:
             write_stage(now.dump, 4, "scheduled.txt", _schedules_text(regions))
     with timer.stage("codegen"):

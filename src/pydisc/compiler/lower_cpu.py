@@ -6,6 +6,7 @@ from typing import Any
 
 from pydisc.artifact import program as abi
 from pydisc.codegen.common.assembly_text import Text
+from pydisc.codegen.cpu.chain import emit_chain
 from pydisc.codegen.cpu.dot import emit_dot
 from pydisc.codegen.cpu.gemm_microkernel import emit_gemm_panels, emit_microkernels
 from pydisc.codegen.cpu.gemm_pack import emit_pack_b
@@ -17,9 +18,10 @@ from pydisc.frontend import Capture
 from pydisc.fusion.graph import Graph
 from pydisc.fusion.plan import Region
 from pydisc.ir.types import DTYPE_BYTES
+from pydisc.schedule.chain import ChainSchedule, scores_floats
 from pydisc.schedule.dot import scratch_floats
 from pydisc.schedule.schedule import Param, Schedule, ScheduledKernel
-from pydisc.shape import Dim, product
+from pydisc.shape import Dim, product, size_max
 from pydisc.targets.cpu import CpuTarget
 
 
@@ -31,6 +33,8 @@ class ScheduledRegion:
     kernels: tuple[ScheduledKernel, ...]
     outputs: tuple[tuple[int, ...], ...] = ()
     """Tensor ids of each kernel's outputs."""
+    parts: tuple["ScheduledRegion", ...] = ()
+    """Of a chain: the regions that run together."""
 
 
 @dataclass
@@ -41,7 +45,7 @@ class CpuLowering:
     graph: Graph
     regions: Sequence[ScheduledRegion]
     target: CpuTarget
-    kernels: dict[Schedule, str] = field(default_factory=dict)
+    kernels: dict[Schedule | ChainSchedule, str] = field(default_factory=dict)
     slots: Slots = field(default_factory=Slots)
     table: dict[abi.WeightUse, int] = field(default_factory=dict)
     where: dict[int, Where] = field(default_factory=dict)
@@ -96,10 +100,23 @@ class CpuLowering:
         for number, tensor in enumerate(self.graph.arguments[first:]):
             self.weight_of[tensor] = number
 
-    def _outputs(self, host: HostProgram) -> list[abi.TensorOutput]:
-        """One per distinct returned tensor, whether a kernel or the framework computes it."""
-        outputs: list[abi.TensorOutput] = []
-        for tensor in dict.fromkeys(self.graph.returns):
+    def _outputs(self, host: HostProgram) -> list[abi.TensorOutput | abi.OutputCopy]:
+        """One per result; a copy of what is an argument, or another result too."""
+        outputs: list[abi.TensorOutput | abi.OutputCopy] = []
+        first: dict[int, int] = {}
+        arguments = {tensor: number for number, tensor in enumerate(self.graph.arguments)}
+        inputs = len(self.capture.inputs)
+        for number, tensor in enumerate(self.graph.returns):
+            if tensor in arguments:
+                place = arguments[tensor]
+                is_input = place < inputs
+                copy = ("input", place) if is_input else ("weight", place - inputs)
+                outputs.append(abi.OutputCopy(*copy))
+                continue
+            if tensor in first:
+                outputs.append(abi.OutputCopy("output", first[tensor]))
+                continue
+            first[tensor] = number
             shape = self.graph.shape(tensor)
             sizes = self.slots.new(max(len(shape), 1))
             pointer = self.slots.new()
@@ -120,6 +137,9 @@ class CpuLowering:
             if scheduled.region.kind == "extern":
                 framework.append(self._framework_step(host, scheduled.region))
                 steps.append([])
+            if scheduled.parts:
+                steps[-1].append(self._chain(host, scheduled))
+                continue
             for kernel, outputs in zip(scheduled.kernels, scheduled.outputs, strict=True):
                 steps[-1].append(self._launch(host, kernel, outputs))
         host.steps = steps
@@ -170,6 +190,26 @@ class CpuLowering:
                 program = _with_sizes(kernel)
                 host.scratch.append(scratch_floats(program, self.target) * 4)
         buffers = (*(self._where(t) for t in outputs), *inputs)
+        return Launch(name, buffers, kernel.params, kernel.units, kernel.work)
+
+    def _chain(self, host: HostProgram, scheduled: ScheduledRegion) -> Launch:
+        """The launch of a chain: the arguments of its parts, without what passes between them."""
+        (kernel,) = scheduled.kernels
+        chain = kernel.schedule
+        inner = Where("scratch", 0)
+        for part in scheduled.parts[:-1]:
+            self.where[part.outputs[0][0]] = inner
+        others = len(host.scratch)
+        launches = []
+        for part, schedule in zip(scheduled.parts, chain.parts, strict=True):
+            alone = replace(part.kernels[0], schedule=schedule)
+            launches.append(self._launch(host, alone, part.outputs[0]))
+        largest: Any = 0
+        for size in host.scratch[others:]:
+            largest = size_max(largest, size)
+        host.scratch[others:] = [scores_floats(kernel) * 8 + 128 + largest]
+        name = self.kernels.setdefault(chain, f"kernel_{len(self.kernels)}_chain")
+        buffers = tuple(b for launch in launches for b in launch.buffers if b is not inner)
         return Launch(name, buffers, kernel.params, kernel.units, kernel.work)
 
     def _packed(self, kernel: ScheduledKernel) -> Where:
@@ -265,9 +305,20 @@ class CpuLowering:
             emit_microkernels(text, self.target)
             emit_gemm_panels(text, self.target)
             emit_pack_b(text, self.target)
-        params = {k.schedule: len(k.params) for r in self.regions for k in r.kernels}
+        params: dict[Any, int] = {}
+        for region in self.regions:
+            for kernel in region.kernels:
+                params[kernel.schedule] = len(kernel.params)
+            for part, schedule in zip(
+                region.parts, region.kernels[0].schedule.parts if region.parts else (), strict=True
+            ):
+                params[schedule] = len(part.kernels[0].params)
         for schedule, name in self.kernels.items():
-            if schedule.kind == "dot":
+            if isinstance(schedule, ChainSchedule):
+                parts = tuple(self.kernels[s] for s in schedule.parts)
+                counts = tuple(params[s] for s in schedule.parts)
+                emit_chain(text, name, schedule, parts, counts, self.target)
+            elif schedule.kind == "dot":
                 emit_dot(text, name, schedule, params[schedule], self.target)
             else:
                 emit_loops(text, name, schedule, params[schedule])

@@ -12,7 +12,7 @@ from pydisc.ir.context import open_context
 from pydisc.ir.passes import Pass, PassContext, run_pipeline
 from pydisc.ir.rewriter import main_ops
 from pydisc.ir.verify import verify
-from pydisc.shape import SymbolTable
+from pydisc.shape import SymbolTable, facts_of
 from pydisc.support import knobs
 
 
@@ -47,7 +47,8 @@ def run_text(text: str, passes: Sequence[str]) -> str:
         level = "fused" if fused else "hlo"
         verify(module, level)
         symbols = SymbolTable.read(module)
-        run_pipeline(module, chosen, PassContext(symbols, knobs.current().verify), level)
+        cx = PassContext(symbols, knobs.current().verify, facts_of)
+        run_pipeline(module, chosen, cx, level)
         if fuse:
             graph = Graph(module, symbols)
             module = fused_module(graph, plan_fusion(graph))

@@ -4,6 +4,7 @@
 knows torch and builds with `ir` and `shape`; it does not optimise.
 """
 
+from pydisc.frontend.argument_names import tensor_shapes
 from pydisc.frontend.capture import capture
 from pydisc.frontend.captured import (
     Capture,
@@ -24,4 +25,5 @@ __all__ = [
     "OutputSpec",
     "Weight",
     "capture",
+    "tensor_shapes",
 ]

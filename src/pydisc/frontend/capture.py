@@ -16,7 +16,7 @@ from pydisc.frontend.equalities import equalities, merge
 from pydisc.frontend.module_state import ModuleState
 from pydisc.frontend.outputs import register_known_containers
 from pydisc.frontend.trace import Restart, Task, Trace, weight_names
-from pydisc.shape import Size
+from pydisc.shape import DeclaredDims, Size
 from pydisc.support.errors import PydiscError, Unsupported
 from pydisc.support.source import SourceLine
 
@@ -35,18 +35,22 @@ def capture(
     state: nn.Module | None,
     dynamic: Sequence[Sequence[int | str]] | None = None,
     weights_as_args: Sequence[int] = (),
+    declared: DeclaredDims | None = None,
 ) -> Capture:
     """Run a function on symbolic tensors and return what it computes as a module.
 
     Needs an open MLIR context. Every size of every tensor argument is a symbol, unless `dynamic`
     says otherwise: for each tensor leaf of (args, kwargs), per dim an int to keep it static or a
     key, where the same key means the same symbol. Leaves in `weights_as_args` are weights.
+    `declared` says what the user knows of sizes; these arguments must have been checked against it.
 
     `state` is the module whose parameters give weights their names, and whose attributes are put
     back afterwards. Raises Unsupported, with the user's line, for what cannot be traced.
     """
     with _without_garbage_collection():
-        return _capture(fn, args, kwargs, state, dynamic, weights_as_args)
+        return _capture(
+            fn, args, kwargs, state, dynamic, weights_as_args, declared or DeclaredDims()
+        )
 
 
 @contextmanager
@@ -68,11 +72,12 @@ def _capture(
     state: nn.Module | None,
     dynamic: Sequence[Sequence[int | str]] | None,
     weights_as_args: Sequence[int],
+    declared: DeclaredDims,
 ) -> Capture:
     register_known_containers((args, kwargs))
     leaves, in_spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     names = weight_names(state)
-    task = Task(fn, leaves, in_spec, dynamic, frozenset(weights_as_args), names)
+    task = Task(fn, leaves, in_spec, dynamic, frozenset(weights_as_args), names, declared)
     saved = ModuleState(state)
     equal: dict[str, Size | str] = {}
     reported: list[InputEquality] = []

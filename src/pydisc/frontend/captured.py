@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch_mlir.ir import Module
 
+from pydisc.artifact.view_step import ViewStep
 from pydisc.frontend.tracer import ExternSite
 from pydisc.shape import Guard, ShapeContext, Size, SymbolTable
 from pydisc.support.source import SourceLine
@@ -35,7 +36,8 @@ class OutputSpec:
     """A leaf of the result.
 
     kind "result": number `index` of @main's results; "input", "weight": that tensor itself, by
-    number; "constant": the Python object `value`.
+    number; of each of them `views` in turn. "size": an integer, the expression `value` of the
+    symbols; "constant": the Python object `value`.
     """
 
     kind: str
@@ -43,6 +45,7 @@ class OutputSpec:
     value: Any = None
     shape: tuple[Size, ...] = ()
     dtype: str = ""
+    views: tuple[ViewStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +84,5 @@ class Capture:
     externs: list[ExternSite]
     op_count: int
     input_equalities: list[InputEquality] = field(default_factory=list)
+    needs_dense: frozenset[int] = frozenset()
+    """Inputs for which the trace holds only if they have no gaps."""

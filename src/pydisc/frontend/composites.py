@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pydisc.frontend import views
+from pydisc.shape import size_hint
 from pydisc.support.errors import Unsupported
 from pydisc.support.source import current_source_line
 
@@ -33,6 +34,12 @@ def _run(tracer: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     return tracer.dispatch(op, args, kwargs)
 
 
+def _as_eager_has_it(view: Any, overload: str, *args: Any) -> Any:
+    """A view that eager mode makes by another op, which copies where strides ask for it."""
+    view._view.replay = overload, args
+    return view
+
+
 @_composite("aten.reshape.default")
 def reshape(tracer: Any, x: Any, shape: Sequence[Any]) -> Any:
     """A view where strides allow it, else a copy: as in eager mode, for the sake of writes."""
@@ -40,19 +47,22 @@ def reshape(tracer: Any, x: Any, shape: Sequence[Any]) -> Any:
     value = tracer.value_of(x)
     target = tracer.cx.infer_shape(value.shape, tracer._convert(shape))
     if target == value.shape:
-        return _run(tracer, aten.alias.default, x)
+        return _as_eager_has_it(_run(tracer, aten.alias.default, x), "aten.reshape.default", target)
     if x._strides is None or views.reshape_without_copy(value.shape, x._strides, target):
-        return _run(tracer, aten.view.default, x, target)
+        out = _run(tracer, aten.view.default, x, target)
+        return _as_eager_has_it(out, "aten.reshape.default", target)
     out = _run(tracer, aten._unsafe_view.default, x, target)
     tracer.copied_reshape(out, x)
     return out
 
 
 @_composite("aten.as_strided.default")
-def as_strided(tracer: Any, x: Tensor, *_: Any, **__: Any) -> Any:
+def as_strided(tracer: Any, x: Any, *_: Any, **__: Any) -> Any:
     """Left to the framework, which sees every tensor without gaps."""
-    if tracer.traced(x)._strides is not None:
+    x = tracer.traced(x)
+    if x._strides is not None:
         raise Unsupported("as_strided", "the tensor is not contiguous")
+    tracer.require_dense(x)
     return NotImplemented
 
 
@@ -99,10 +109,14 @@ def expand_as(tracer: Any, x: Tensor, other: Tensor) -> Any:
 
 
 @_composite("aten.contiguous.default")
-def contiguous(tracer: Any, x: Any, **_: Any) -> Any:
+def contiguous(tracer: Any, x: Any, *, memory_format: Any = torch.contiguous_format) -> Any:
     """Itself, or a copy without gaps."""
     x = tracer.traced(x)
-    return x if x._strides is None else _run(tracer, aten.clone.default, x)
+    if x._strides is not None or memory_format is not torch.contiguous_format:
+        return _run(tracer, aten.clone.default, x)
+    if not views.root_of(x)._is_argument:
+        return x
+    return _as_eager_has_it(_run(tracer, aten.alias.default, x), "aten.contiguous.default")
 
 
 def _to(tracer: Any, x: Tensor, dtype: Any, device: Any, copy: bool) -> Any:
@@ -176,6 +190,43 @@ def type_as(tracer: Any, x: Tensor, other: Tensor) -> Any:
     return _to(tracer, x, other.dtype, other.device, False)
 
 
+@_composite("aten.addmv.default")
+def addmv(
+    tracer: Any, c: Tensor, x: Tensor, y: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Any:
+    """beta * c + alpha * x @ y, for empty results too."""
+    out = _run(tracer, aten.mv.default, x, y)
+    if alpha != 1:
+        out = _run(tracer, aten.mul.Tensor, out, alpha)
+    return out if beta == 0 else _run(tracer, aten.add.Tensor, out, c, alpha=beta)
+
+
+@_composite("aten.tensordot.default")
+def tensordot(tracer: Any, x: Tensor, y: Tensor, dims_x: Any, dims_y: Any) -> Any:
+    """Sums of products over pairs of dims, as one matrix product."""
+    cx = tracer.cx
+    left, right = tracer.value_of(x), tracer.value_of(y)
+    inner_x = [cx.axis(left, d) for d in dims_x]
+    inner_y = [cx.axis(right, d) for d in dims_y]
+    for i, j in zip(inner_x, inner_y, strict=True):
+        if size_hint(left.shape[i]) != size_hint(right.shape[j]):
+            return NotImplemented  # a dim of size 1 is repeated, or it is an error
+        cx.require_equal(left.shape[i], right.shape[j], "tensordot: contracted dims")
+    outer_x = [i for i in range(len(left.shape)) if i not in inner_x]
+    outer_y = [i for i in range(len(right.shape)) if i not in inner_y]
+    rows, columns = [left.shape[i] for i in outer_x], [right.shape[i] for i in outer_y]
+    inner = cx.product(left.shape[i] for i in inner_x)
+    matrix_x = _run(tracer, aten.permute.default, x, [*outer_x, *inner_x])
+    matrix_y = _run(tracer, aten.permute.default, y, [*inner_y, *outer_y])
+    out = _run(
+        tracer,
+        aten.mm.default,
+        reshape(tracer, matrix_x, [cx.product(rows), inner]),
+        reshape(tracer, matrix_y, [inner, cx.product(columns)]),
+    )
+    return _run(tracer, aten.view.default, out, [*rows, *columns])
+
+
 @_composite("aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default")
 def dropout(tracer: Any, x: Tensor, p: float, train: bool) -> Any:
     """Nothing, in evaluation mode."""
@@ -194,7 +245,7 @@ def lift_fresh(tracer: Any, x: Tensor) -> Any:
     if type(x) is torch.Tensor and x.numel() == 1 and tracer.is_supported(x):
         value = tracer.cx.constant(x.item(), tracer.dtype_name(x))
         return tracer.wrap(tracer.cx.reshape(value, x.shape), x.device)
-    return tracer.traced(x)
+    return tracer.wrap(tracer.value_of(x), x.device)
 
 
 @_composite("aten._local_scalar_dense.default", "aten.item.default")

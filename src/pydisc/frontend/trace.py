@@ -1,10 +1,9 @@
 """One run of a function under the tracer, and the module that comes of it."""
 
-import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,16 +21,25 @@ from torch_mlir.ir import (
     TypeAttr,
 )
 
-from pydisc.frontend.captured import Capture, InputSpec, Mutation, OutputSpec, Weight
+from pydisc.frontend.argument_names import argument_names
+from pydisc.frontend.captured import Capture, InputSpec, Mutation, Weight
 from pydisc.frontend.dtypes import name_of
 from pydisc.frontend.equalities import equalities, resolve
 from pydisc.frontend.library_adapters import adapted_libraries
 from pydisc.frontend.outputs import flatten_result
+from pydisc.frontend.returned import Returned
 from pydisc.frontend.shape_env import ShapeEnvShim
 from pydisc.frontend.traced_tensor import TracedTensor
 from pydisc.frontend.tracer import Tracer
 from pydisc.ir.builder import Builder, Value
-from pydisc.shape import ShapeContext, Size, SymbolTable
+from pydisc.shape import (
+    DeclaredDim,
+    DeclaredDims,
+    DimExpression,
+    ShapeContext,
+    Size,
+    SymbolTable,
+)
 from pydisc.support.errors import Unsupported
 
 
@@ -61,34 +69,7 @@ class Task:
     weights: frozenset[int]
     weight_names: dict[int, str]
     """Of the tensors of `state`, by id."""
-
-    def input_names(self) -> dict[int, str]:
-        """A name for each leaf: the parameter's, with the path below it."""
-        tree = pytree.tree_unflatten(range(len(self.leaves)), self.in_spec)
-        try:
-            paths = pytree.tree_leaves_with_path(tree)
-        except ValueError:  # a container registered without names for its parts
-            return {i: f"args[{i}]" for i in range(len(self.leaves))}
-        names = _positional_names(self.fn)
-        found: dict[int, str] = {}
-        for path, leaf in paths:
-            top, key, rest = cast(Any, path[0]), cast(Any, path[1]), path[2:]
-            if top.idx == 1:
-                base = str(key.key)
-            else:
-                base = names[key.idx] if key.idx < len(names) else f"args[{key.idx}]"
-            found[leaf] = base + pytree.keystr(rest)
-        return found
-
-
-def _positional_names(fn: Callable[..., Any]) -> list[str]:
-    target = fn.forward if isinstance(fn, nn.Module) else fn
-    try:
-        parameters = inspect.signature(target).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p.name for p in parameters if p.kind in kinds]
+    declared: DeclaredDims
 
 
 class Trace:
@@ -137,11 +118,36 @@ class Trace:
         self.weights.append(Weight(name, tensor))
         return self._argument(tuple(tensor.shape), name_of(tensor.dtype))
 
-    def _sizes(self, tensor: Tensor, number: int, next_symbol: int) -> tuple[Size, ...]:
-        """The declared shape of a tensor argument."""
+    def _declare(self, names: Mapping[int, str]) -> None:
+        """Make the symbols of declared dims, which expressions in any argument may use."""
+        declared = self.task.declared
+        self.declared_sizes: dict[str, Size] = {}
+        for i, leaf in enumerate(self.task.leaves):
+            if not isinstance(leaf, Tensor):
+                continue
+            for axis, hint in enumerate(leaf.shape):
+                dim = declared.of(names[i], axis, leaf.ndim)
+                if isinstance(dim, DeclaredDim) and dim.name not in self.declared_sizes:
+                    resolved = resolve(self.equal, dim.name)
+                    size = (
+                        self.shapes.symbol(resolved, int(hint))
+                        if isinstance(resolved, str)
+                        else resolved
+                    )
+                    self.declared_sizes[dim.name] = size
+                    dim.guard(self.shapes, size)
+
+    def _sizes(
+        self, tensor: Tensor, argument: str, number: int, next_symbol: int
+    ) -> tuple[Size, ...]:
+        """The shape of a tensor argument: as declared, or a symbol for each dim."""
         sizes: list[Size] = []
         for axis, hint in enumerate(tensor.shape):
-            name: int | str = f"S{next_symbol + axis}"
+            declared = self.task.declared.of(argument, axis, tensor.ndim)
+            if isinstance(declared, DimExpression):
+                sizes.append(declared.evaluate(self.declared_sizes))
+                continue
+            name: int | str = f"S{next_symbol + axis}" if declared is None else declared
             if self.task.dynamic is not None:
                 entry = self.task.dynamic[number][axis]
                 name = entry if isinstance(entry, int) else _symbol_name(entry)
@@ -152,7 +158,8 @@ class Trace:
         return tuple(sizes)
 
     def _make_inputs(self) -> list[Any]:
-        names = self.task.input_names()
+        names = argument_names(self.task.fn, self.task.in_spec)
+        self._declare(names)
         leaves: list[Any] = []
         number = next_symbol = 0
         for i, leaf in enumerate(self.task.leaves):
@@ -165,9 +172,10 @@ class Trace:
             else:
                 if leaf.layout is not torch.strided:
                     raise Unsupported(f"argument {names[i]}", f"its layout is {leaf.layout}")
-                shape = self._sizes(leaf, number, next_symbol)
+                shape = self._sizes(leaf, names[i], number, next_symbol)
                 dtype = name_of(leaf.dtype)
                 traced = self.tracer.wrap(self._argument(shape, dtype), leaf.device)
+                traced._is_argument = True
                 self.inputs.append(InputSpec(names[i], i, dtype, shape))
                 self.traced_inputs.append(traced)
                 leaves.append(traced)
@@ -193,12 +201,13 @@ class Trace:
     def finish(self, result: Any, assigned: Sequence[tuple[Tensor, TracedTensor]]) -> Capture:
         """Close the function and describe it."""
         leaves, out_spec = flatten_result(result)
-        returned: dict[Value, int] = {}
-        outputs = [self._output(leaf, returned) for leaf in leaves]
+        returned = Returned(self.tracer, self._place)
+        outputs = returned.outputs(leaves)
         mutations = self._mutations(assigned, returned)
-        self.b.returns(list(returned))
-        _erase_unused(self.block)
-        results = [self.b.type(v.shape, v.dtype) for v in returned]
+        self._refuse_gaps_in_weights()
+        self.b.returns(returned.values)
+        self._erase_unused()
+        results = [self.b.type(v.shape, v.dtype) for v in returned.values]
         kind = FunctionType.get([a.type for a in self.block.arguments], results)
         self.main.attributes["function_type"] = TypeAttr.get(kind)
         named = [*(i.name for i in self.inputs), *(w.name for w in self.weights)]
@@ -208,6 +217,8 @@ class Trace:
                 for name in self._argument_names(named)
             ]
         )
+        for spec in self.inputs:
+            self.symbols.label(spec.name, spec.shape)
         self.symbols.write(self.module)
         return Capture(
             module=self.module,
@@ -223,6 +234,11 @@ class Trace:
                 i: leaf for i, leaf in enumerate(self.task.leaves) if not isinstance(leaf, Tensor)
             },
             mutations=mutations,
+            needs_dense=frozenset(
+                number
+                for number, traced in enumerate(self.traced_inputs)
+                if id(traced) in self.tracer.needs_dense
+            ),
             externs=self.tracer.externs,
             op_count=self.tracer.op_count,
         )
@@ -241,33 +257,8 @@ class Trace:
                 return "weight", number
         return None
 
-    def _output(self, leaf: Any, returned: dict[Value, int]) -> OutputSpec:
-        if isinstance(leaf, torch.SymInt | torch.SymFloat | torch.SymBool):
-            node = leaf.node
-            value = (
-                node.guard_int()
-                if node.is_int()
-                else node.guard_float()
-                if node.is_float()
-                else node.guard_bool()
-            )
-            return OutputSpec("constant", value=value)
-        if not isinstance(leaf, Tensor):
-            return OutputSpec("constant", value=leaf)
-        tensor = self.tracer.traced(leaf)
-        value = self.tracer.value_of(tensor)
-        place = self._place(tensor)
-        if place is not None:
-            return OutputSpec(*place, shape=value.shape, dtype=value.dtype)
-        return OutputSpec(
-            "result", self._result(value, returned), shape=value.shape, dtype=value.dtype
-        )
-
-    def _result(self, value: Value, returned: dict[Value, int]) -> int:
-        return returned.setdefault(value, len(returned))
-
     def _mutations(
-        self, assigned: Sequence[tuple[Tensor, TracedTensor]], returned: dict[Value, int]
+        self, assigned: Sequence[tuple[Tensor, TracedTensor]], returned: Returned
     ) -> list[Mutation]:
         found: list[Mutation] = []
         for old, new in assigned:
@@ -278,21 +269,49 @@ class Trace:
                 )
             place = self._place(target)
             assert place is not None
-            found.append(Mutation(*place, self._result(value, returned)))
+            self._refuse_shared_memory(place[1])
+            found.append(Mutation(*place, returned.value(value)))
         for tensor in self.tracer.written.values():
             place = self._place(tensor)
             if place is not None:
-                found.append(Mutation(*place, self._result(tensor._value, returned)))
+                if place[0] == "weight":
+                    self._refuse_shared_memory(place[1])
+                found.append(Mutation(*place, returned.value(tensor._value)))
         return found
 
+    def _refuse_shared_memory(self, written: int) -> None:
+        """A write to a tensor of the model would have to change what shares its memory."""
+        mine = self.weights[written]
+        storage = mine.tensor.untyped_storage().data_ptr()
+        for number, other in enumerate(self.weights):
+            same = other.tensor.untyped_storage().data_ptr() == storage
+            if number != written and storage and same:
+                raise Unsupported(f"writing to {mine.name}", f"it shares memory with {other.name}")
 
-def _erase_unused(block: Block) -> None:
-    """Drop ops whose results nothing uses; nothing but an extern has an effect."""
-    for op in reversed([op.operation for op in block.operations]):
-        if op.name in ("func.return", "disc.extern"):
-            continue
-        if not any(True for result in op.results for _ in result.uses):
-            op.erase()
+    def _refuse_gaps_in_weights(self) -> None:
+        for weight in self.tracer.weights.values():
+            if id(weight.traced) in self.tracer.needs_dense and not weight.tensor.is_contiguous():
+                raise Unsupported(
+                    "as_strided, or a write to what reshape() or contiguous() made of a weight",
+                    "the weight is not contiguous",
+                )
+
+    def _erase_unused(self) -> None:
+        """Drop ops whose results nothing uses; an extern has an effect unless it makes a view."""
+        externs = self.tracer.externs
+        number = len(externs)
+        for op in reversed([op.operation for op in self.block.operations]):
+            if op.name == "func.return":
+                continue
+            is_extern = op.name == "disc.extern"
+            if is_extern:
+                number -= 1
+                if not externs[number].is_view:
+                    continue
+            if not any(True for result in op.results for _ in result.uses):
+                op.erase()
+                if is_extern:
+                    del externs[number]
 
 
 def _symbol_name(key: str) -> str:

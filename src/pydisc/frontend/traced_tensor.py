@@ -23,6 +23,8 @@ class TracedTensor(Tensor):
     """Raised by each write to it."""
     _view: Any
     """How it was made, if it is a view."""
+    _is_argument: bool
+    """Whether it is an input or weight of the program: then its real strides may be others."""
 
     @staticmethod
     def __new__(
@@ -44,6 +46,7 @@ class TracedTensor(Tensor):
         out._strides = None
         out._writes = 0
         out._view = None
+        out._is_argument = False
         return out
 
     def __init__(self, *_: Any) -> None:
@@ -61,6 +64,11 @@ class TracedTensor(Tensor):
             if isinstance(arg, TracedTensor):
                 return arg._tracer.dispatch(func, args, kwargs or {})
         return NotImplemented
+
+    def contiguous(self, memory_format: torch.memory_format = torch.contiguous_format) -> Any:
+        """Through dispatch in any case: torch's own answers for an argument without asking."""
+        op = torch.ops.aten.contiguous.default
+        return self._tracer.dispatch(op, (self,), {"memory_format": memory_format})
 
     def __repr__(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Shape and type: there are no elements to show."""

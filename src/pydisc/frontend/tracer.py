@@ -1,7 +1,7 @@
 """The tracer: user code runs on tensors without data, each op that arrives is built into the IR."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from pydisc.artifact.extern_args import encode
 from pydisc.frontend import composites, views
 from pydisc.frontend.dtypes import NAME_OF, TORCH_OF, name_of
+from pydisc.frontend.extern_shapes import shape_rule_of
 from pydisc.frontend.lowerings import LoweringContext, rule_of
 from pydisc.frontend.traced_tensor import TracedTensor
 from pydisc.ir.builder import Builder, Value
@@ -42,6 +43,8 @@ class ExternSite:
     target: str
     reason: str
     where: SourceLine
+    is_view: bool = False
+    """Then it does nothing but make its result."""
 
 
 @dataclass(slots=True)
@@ -60,6 +63,7 @@ class _Op:
     name: str
     rule: Callable[..., Any] | None
     composite: Callable[..., Any] | None
+    func: Any
     is_view: bool
     writes_first: bool
     is_out: bool
@@ -79,6 +83,7 @@ def _describe(func: Any) -> _Op:
         name=name,
         rule=rule_of(name),
         composite=composites.composite_of(name),
+        func=func,
         is_view=returns is not None and first is not None and not first.is_write and not written,
         writes_first=bool(written) and first is not None and first.is_write and len(written) == 1,
         is_out=any(a.is_out for a in written),
@@ -109,6 +114,8 @@ class Tracer(TorchDispatchMode):
         self.op_count = 0
         self.written: dict[int, TracedTensor] = {}
         """Inputs and weights that were written to, by id."""
+        self.needs_dense: set[int] = set()
+        """Ids of inputs and weights of which the trace holds only if they have no gaps."""
         self.weights: dict[int, TracedWeight] = {}
         self._add_weight = add_weight
         self._any_write = False
@@ -159,6 +166,7 @@ class Tracer(TorchDispatchMode):
         weight = self._weight(tensor)
         if weight.traced is None:
             weight.traced = self.wrap(weight.value, tensor.device)
+            weight.traced._is_argument = True
         return weight.traced
 
     def _weight(self, tensor: Tensor) -> TracedWeight:
@@ -321,6 +329,8 @@ class Tracer(TorchDispatchMode):
         value = self.cx.broadcast(self.cx.convert(value, dtype), shape)
         if target._view is not None:
             view = target._view
+            if view.replay is not None:
+                self.require_dense(target)
             self.write(view.base, view.write(self.cx, view.base._value, value))
             view.base_version = view.base._writes
         else:
@@ -329,15 +339,21 @@ class Tracer(TorchDispatchMode):
         target._writes += 1
         return target
 
+    def require_dense(self, tensor: TracedTensor) -> None:
+        """Note that the trace is wrong if the tensor behind a view has gaps."""
+        root = views.root_of(tensor)
+        if root._is_argument:
+            self.needs_dense.add(id(root))
+
     def copied_reshape(self, copy: TracedTensor, source: TracedTensor) -> None:
         """Note a reshape by copy that would be a view if some of the sizes were 1."""
         sizes = [s for s in source._value.shape if isinstance(s, Dim)]
         if sizes:
-            self._perhaps_views.append((_root(copy), _root(source), sizes))
+            self._perhaps_views.append((views.root_of(copy), views.root_of(source), sizes))
 
     def _settle_aliases(self, target: TracedTensor) -> None:
         """Before a write: guard that no reshape by copy has to share memory with its target."""
-        root = _root(target)
+        root = views.root_of(target)
         for copy, source, sizes in self._perhaps_views:
             if root is copy or root is source:
                 for size in sizes:
@@ -352,6 +368,8 @@ class Tracer(TorchDispatchMode):
         target = self.traced(args[0])
         self._refresh(target)
         name = func._schema.name.split("::")[1]
+        if name == "detach_":  # changes what autograd knows, not the content
+            return args[0]
         packet = getattr(torch.ops.aten, _functional_name(name), None)
         functional = getattr(packet, func._overloadname, None)
         if functional is None:
@@ -412,7 +430,7 @@ class Tracer(TorchDispatchMode):
         outs = self._meta_results(func, op, args, kwargs)
         inputs: list[Value] = []
 
-        def replace(arg: Any) -> Any:
+        def as_template(arg: Any) -> Any:
             if isinstance(arg, Tensor):
                 inputs.append(self.value_of(arg))
                 return {"t": len(inputs) - 1}
@@ -424,32 +442,59 @@ class Tracer(TorchDispatchMode):
             return arg
 
         try:
-            template = encode(args, kwargs, replace)
+            template = encode(args, kwargs, as_template)
         except TypeError as error:
             self._refuse(op.name, str(error))
         kept = [o for o in outs if o is not None]
         shapes = [(tuple(unwrap_size(s) for s in o.shape), name_of(o.dtype)) for o in kept]
         reason = f"no rule for {op.name}"
         values = iter(self.b.extern(op.name, inputs, template, shapes, reason))
-        self.externs.append(ExternSite(op.name, reason, current_source_line()))
+        is_view = _ops[func].is_view
+        self.externs.append(ExternSite(op.name, reason, current_source_line(), is_view))
         self.op_count += 1
         device = self._device(args, kwargs)
         results = [None if o is None else self.wrap(next(values), device) for o in outs]
         single = len(func._schema.returns) == 1 and not isinstance(
             func._schema.returns[0].type, torch.ListType
         )
+        if op.is_view:
+            self._mark_views(op, results, args, kwargs, single)
         return results[0] if single else results
+
+    def _mark_views(
+        self, op: _Op, results: list[Any], args: Sequence[Any], kwargs: dict[str, Any], single: bool
+    ) -> None:
+        """Make the results of an extern views of its first argument."""
+        base = self.traced(args[0])
+        tail = [self._convert(a) for a in args[1:]]
+        options = {k: self._convert(v) for k, v in kwargs.items()}
+        for number, result in enumerate(results):
+            index = None if single else number
+
+            def again(cx: LoweringContext, value: Value, *_: Any, **__: Any) -> Any:
+                like = self.wrap(value, base.device)
+                found = self._extern(op.func, replace(op, is_view=False), (like, *args[1:]), kwargs)
+                return found._value if single else [f._value for f in found]
+
+            result._view = views.View(base, op.name, again, tail, options, index, base._writes)
 
     def _meta_results(
         self, func: Any, op: _Op, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> list[Any]:
         from torch._dispatch.python import enable_python_dispatcher
 
-        if op.name in _LIKE_FIRST or op.name == "aten.native_dropout.default":
+        if op.name in _LIKE_FIRST or op.name in _LIKE_FIRST_TWICE:
             value = self.value_of(args[0])
             dtype = kwargs.get("dtype") or TORCH_OF[value.dtype]
             like = _Like(value.shape, dtype)
-            return [like] if op.name in _LIKE_FIRST else [like, _Like(value.shape, torch.bool)]
+            second = _LIKE_FIRST_TWICE.get(op.name)
+            return [like] if second is None else [like, _Like(value.shape, second)]
+
+        rule = shape_rule_of(op.name)
+        if rule is not None:
+            values = [self._convert(a) for a in args]
+            shape = rule(self.cx, *values, **{k: self._convert(v) for k, v in kwargs.items()})
+            return [_Like(shape, TORCH_OF[values[0].dtype])]
 
         def meta(arg: Any) -> Any:
             if isinstance(arg, Tensor):
@@ -493,6 +538,13 @@ _LIKE_FIRST = frozenset(
 )
 """Ops without a rule whose result has the shape of their first argument."""
 
+_LIKE_FIRST_TWICE = {
+    "aten.native_dropout.default": torch.bool,
+    "aten.cummax.default": torch.int64,
+    "aten.cummin.default": torch.int64,
+}
+"""Those with two results of that shape: the type of the second."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Like:
@@ -509,13 +561,6 @@ def _functional_name(name: str) -> str:
     if name.startswith("__i"):
         return f"__{name.removeprefix('__i')}"
     return name.removesuffix("_")
-
-
-def _root(tensor: TracedTensor) -> TracedTensor:
-    """What a view is a view of in the end."""
-    while tensor._view is not None:
-        tensor = tensor._view.base
-    return tensor
 
 
 class _NoGoodDecomposition(Exception):

@@ -4,10 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydisc.artifact.extern_args import encode
+from pydisc.artifact.view_step import ViewStep
 from pydisc.frontend.lowerings import layout
 from pydisc.frontend.lowerings.context import LoweringContext
+from pydisc.frontend.traced_tensor import TracedTensor
 from pydisc.ir.builder import Value
-from pydisc.shape import prove_eq
+from pydisc.shape import Dim, prove_eq
 from pydisc.support.errors import Unsupported
 
 Shape = tuple[Any, ...]
@@ -26,6 +29,19 @@ class View:
     kwargs: dict[str, Any]
     index: int | None
     base_version: int
+    replay: tuple[str, Sequence[Any]] | None = None
+    """(overload, arguments) of what eager mode runs on a real tensor, where that is another op:
+    what is a view of a tensor without gaps may be a copy of one with gaps."""
+
+    def step(self) -> ViewStep:
+        """The view of a real tensor."""
+        overload, args, kwargs = self.overload, self.args, self.kwargs
+        if self.replay is not None:
+            (overload, args), kwargs = self.replay, {}
+        try:
+            return ViewStep(overload, encode(({"t": 0}, *args), kwargs, _as_text), self.index)
+        except TypeError as error:
+            raise Unsupported(f"returning a view made by {overload}", str(error)) from None
 
     def read(self, cx: LoweringContext, base: Value) -> Value:
         """The view of a value of the base."""
@@ -44,6 +60,26 @@ class View:
         return scatter(cx, base, value, self)
 
 
+def root_of(tensor: TracedTensor) -> TracedTensor:
+    """What a view is a view of in the end."""
+    while tensor._view is not None:
+        tensor = tensor._view.base
+    return tensor
+
+
+def steps_of(tensor: TracedTensor) -> tuple[ViewStep, ...]:
+    """How to make a view of the real tensor that its root stands for."""
+    steps: list[ViewStep] = []
+    while tensor._view is not None:
+        steps.append(tensor._view.step())
+        tensor = tensor._view.base
+    return tuple(reversed(steps))
+
+
+def _as_text(arg: Any) -> Any:
+    return {"d": str(arg)} if isinstance(arg, Dim) else arg
+
+
 # -- writing through ------------------------------------------------------------------------------
 def _reshape_back(cx: LoweringContext, base: Value, value: Value, view: View) -> Value:
     return cx.reshape(value, base.shape)
@@ -59,6 +95,10 @@ def _transpose_back(cx: LoweringContext, base: Value, value: Value, view: View) 
 
 def _t_back(cx: LoweringContext, base: Value, value: Value, view: View) -> Value:
     return layout.t(cx, value)
+
+
+def _m_t_back(cx: LoweringContext, base: Value, value: Value, view: View) -> Value:
+    return layout.transpose(cx, value, -2, -1)
 
 
 def _permute_back(cx: LoweringContext, base: Value, value: Value, view: View) -> Value:
@@ -106,6 +146,7 @@ _SCATTERS: dict[str, Callable[[LoweringContext, Value, Value, View], Value]] = {
     "aten.alias.default": _same,
     "aten.transpose.int": _transpose_back,
     "aten.t.default": _t_back,
+    "aten.mT.default": _m_t_back,
     "aten.permute.default": _permute_back,
     "aten.slice.Tensor": _slice_back,
     "aten.select.int": _select_back,
@@ -195,6 +236,7 @@ def _of_unbind(shape: Shape, strides: Shape, args: Sequence[Any], out: Shape) ->
 _STRIDES: dict[str, Callable[[Shape, Shape, Sequence[Any], Shape], Shape]] = {
     "aten.transpose.int": _of_transpose,
     "aten.t.default": lambda shape, strides, args, out: tuple(reversed(strides)),
+    "aten.mT.default": lambda shape, strides, args, out: (*strides[:-2], strides[-1], strides[-2]),
     "aten.permute.default": lambda shape, strides, args, out: tuple(strides[d] for d in args[0]),
     "aten.unsqueeze.default": _of_unsqueeze,
     "aten.expand.default": _of_expand,

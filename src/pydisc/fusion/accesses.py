@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from pydisc.fusion.evaluator import Evaluator
-from pydisc.fusion.graph import Graph
+from pydisc.fusion.graph import FREE, Graph
 from pydisc.fusion.kernel_program import KernelProgram, Size
-from pydisc.fusion.layout import NoAccess, SplitAxis
+from pydisc.fusion.layout import NoAccess, SplitAxis, quotient
 from pydisc.fusion.region import RegionSpec
 
 MAX_SPLITS = 16
@@ -18,6 +18,8 @@ _T = TypeVar("_T")
 
 def kernel_program(graph: Graph, region: RegionSpec) -> KernelProgram:
     """The program of a region. Raises NoAccess if a tensor must be materialised first."""
+    if region.reduced or region.dot is not None:
+        _refuse_repeating_nothing(graph, region)
     domain = region.domain or graph.shape(region.outputs[0])
     digits = _whole_dims(domain)
     contracted: _Digits = []
@@ -30,6 +32,27 @@ def kernel_program(graph: Graph, region: RegionSpec) -> KernelProgram:
         digits + contracted,
         lambda: Evaluator(graph, region, domain, digits, contracted).run(),
     )
+
+
+def _refuse_repeating_nothing(graph: Graph, region: RegionSpec) -> None:
+    """Raise NoAccess for a broadcast that the region reads through, of a dim that may be 0 or 1.
+
+    Where it is 0 there is nothing to read. A map then has no points at all; other kernels still
+    run their outer loops, and what they read there ahead of the inner ones must be in memory.
+    """
+    seen: set[int] = set()
+    stack = [t for index in region.nodes for t in graph.nodes[index].operands]
+    while stack:
+        tensor = stack.pop()
+        node = graph.producer(tensor)
+        if tensor in seen or tensor in region.memory or node is None or node.name not in FREE:
+            continue
+        seen.add(tensor)
+        stack.extend(node.operands)
+        if node.name == "broadcast_in_dim" and any(
+            not isinstance(s, int) and s.lo < 1 and s.hi <= 1 for s in graph.shape(node.operands[0])
+        ):
+            raise NoAccess(node.result, "a dim of size 0 or 1 is repeated along a loop")
 
 
 def check_dot(graph: Graph, region: RegionSpec, program: KernelProgram) -> None:
@@ -109,7 +132,9 @@ def _split_digit(digits: _Digits, split: SplitAxis) -> None:
     for group in digits:
         for position, size in enumerate(group):
             if axis == split.axis:
-                group[position : position + 1] = [size // split.inner, split.inner]
+                outer = quotient(size, split.inner)
+                assert outer is not None, "SplitAxis is raised for exact splits"
+                group[position : position + 1] = [outer, split.inner]
                 return
             axis += 1
     raise AssertionError("no such axis")

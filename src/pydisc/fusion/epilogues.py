@@ -13,11 +13,13 @@ PIECEWISE = frozenset({"concatenate", "pad"})
 def grow_epilogues(p: Partition) -> None:
     """Start the regions of dots, piecewise copies and what the framework runs; grow the dots'."""
     for node in p.graph.nodes:
+        if node.name != "extern" and not p.consumers_of(node):
+            continue  # dead
         if node.name == "dot_general":
             _grow(p, node)
         elif node.name in PIECEWISE:
             p.start(node.name, node)
-        elif node.name not in FREE | ELEMENTWISE | {"reduce", "take"}:
+        elif node.name not in FREE | ELEMENTWISE | {"reduce", "scan", "take"}:
             p.start("extern", node)
 
 
@@ -34,6 +36,8 @@ def _grow(p: Partition, dot: Node) -> None:
             if user < 0 or user in taken:
                 continue
             candidate = p.graph.nodes[user]
+            if not p.consumers_of(candidate):
+                continue  # dead
             reason = _miss(p, candidate, dot, taken)
             if reason:
                 p.miss(node.index, user, reason)

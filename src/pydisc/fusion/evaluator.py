@@ -180,6 +180,8 @@ class Evaluator:
                 return self._take(node, coords, dtype)
             case "reduce":
                 return self._reduce(node, coords, dtype)
+            case "scan":
+                return self._scan(node, coords, dtype)
             case "dot_general":
                 return self._dot(node, coords, dtype)
         raise AssertionError(f"{node.name} is not evaluated point by point")
@@ -246,6 +248,18 @@ class Evaluator:
         outer = frozenset(a for c in coords for a in c.axes)
         fn = node.attrs["kind"]
         return self._expr(Expr("reduce", dtype, (arg,), fn=fn, reduced=inner, axes=outer))
+
+    def _scan(self, node: Node, coords: Sequence[Linear], dtype: str) -> int:
+        operand, axis = node.operands[0], node.attrs["axis"]
+        if not same_shape(self.graph.shape(operand), self.domain) or self.region.reduced != (axis,):
+            raise NoAccess(node.result, "a scan of another shape or axis than the kernel's")
+        if list(coords) != self.coords:
+            raise NoAccess(node.result, "running values are read at other places than their own")
+        arg = self.evaluate(operand, self.coords)
+        inner = tuple(sorted(self.coords[axis].axes))
+        axes = frozenset(a for c in self.coords for a in c.axes)
+        fn = node.attrs["fn"]
+        return self._expr(Expr("scan", dtype, (arg,), fn=fn, reduced=inner, axes=axes))
 
     def _dot(self, node: Node, coords: Sequence[Linear], dtype: str) -> int:
         a = node.attrs

@@ -198,6 +198,7 @@ _ATTRIBUTES: dict[str, Callable[[Operation], dict[str, Any]]] = {
         "high": dense.ints(op, "edge_padding_high"),
     },
     "reduce": lambda op: {"kind": _reduce_kind(op), "axes": dense.ints(op, "dimensions")},
+    "scan": lambda op: {"fn": dense.string(op, "fn"), "axis": dense.integer(op, "axis")},
     "slice": lambda op: {
         "starts": dense.ints(op, "start_indices"),
         "strides": dense.ints(op, "strides"),

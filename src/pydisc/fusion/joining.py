@@ -4,8 +4,12 @@ from pydisc.fusion.accesses import kernel_program
 from pydisc.fusion.graph import FREE, TRANSCENDENTAL, Node
 from pydisc.fusion.kernel_program import Size
 from pydisc.fusion.layout import NoAccess, same_shape
-from pydisc.fusion.partition import Partition
+from pydisc.fusion.partition import MEMORY, Partition
 from pydisc.fusion.region import Region, RegionSpec
+from pydisc.shape import product, prove_eq
+
+_KIND = {"reduce": "row", "scan": "scan"}
+"""The kind of kernel that an op makes of a loop."""
 
 
 def join_backwards(p: Partition) -> None:
@@ -19,8 +23,8 @@ def join_backwards(p: Partition) -> None:
         region = _joinable(p, node, users)
         if region is not None:
             p.join(region, node)
-        elif node.name == "reduce":
-            p.start("row", node, *_row(p, node))
+        elif node.name in _KIND:
+            p.start(_KIND[node.name], node, *_row(p, node))
         else:
             p.start("loop", node, p.graph.shape(node.result))
 
@@ -31,8 +35,8 @@ def _joinable(p: Partition, node: Node, users: set[int]) -> Region | None:
     for region in regions:
         reason = _miss(p, node, region, users, regions)
         if not reason:
-            if node.name == "reduce" and region.kind == "loop":
-                region.kind = "row"
+            if node.name in _KIND and region.kind == "loop":
+                region.kind = _KIND[node.name]
                 region.domain, region.reduced = _row(p, node)
             return region
         for user in users & region.nodes:
@@ -40,9 +44,10 @@ def _joinable(p: Partition, node: Node, users: set[int]) -> Region | None:
     return None
 
 
-def _row(p: Partition, reduce: Node) -> tuple[tuple[Size, ...], tuple[int, ...]]:
-    """Domain and reduced dims of a reduction's kernel."""
-    return p.graph.shape(reduce.operands[0]), tuple(reduce.attrs["axes"])
+def _row(p: Partition, node: Node) -> tuple[tuple[Size, ...], tuple[int, ...]]:
+    """Domain and reduced dims of the kernel of a reduction or scan."""
+    axes = (node.attrs["axis"],) if node.name == "scan" else tuple(node.attrs["axes"])
+    return p.graph.shape(node.operands[0]), axes
 
 
 def _miss(p: Partition, node: Node, region: Region, users: set[int], regions: list[Region]) -> str:
@@ -51,6 +56,8 @@ def _miss(p: Partition, node: Node, region: Region, users: set[int], regions: li
         return "the consumer is run by the framework"
     if node.name == "reduce":
         reason = _reduce_miss(p, node, region)
+    elif node.name == "scan":
+        reason = _scan_miss(p, node, region)
     elif region.kind == "dot":
         reason = _epilogue_miss(p, node, region)
     else:
@@ -58,12 +65,14 @@ def _miss(p: Partition, node: Node, region: Region, users: set[int], regions: li
     if reason or users <= region.nodes:
         return reason
     # Another kernel or the caller needs the value too: it becomes one more output here.
-    if region.kind not in ("loop", "row"):
+    if region.kind not in ("loop", "row", "scan"):
         return "several kernels need the value"
     if not _is_domain_shape(p, node, region):
         return "several kernels need the value and its shape is not the kernel's"
     if any(p.reaches(other, region) for other in regions if other is not region):
         return "a cycle: the other consumer feeds this kernel"
+    if MEMORY in users and p.reads_view_of(region, node):
+        return "a cycle: this kernel needs a view of the value that must be in memory"
     return ""
 
 
@@ -84,8 +93,20 @@ def _reduce_miss(p: Partition, node: Node, region: Region) -> str:
     return "the consumer's shape is neither the reduction's input nor its output"
 
 
+def _scan_miss(p: Partition, node: Node, region: Region) -> str:
+    if region.kind not in ("loop", "scan"):
+        return f"a scan does not go into a {region.kind} kernel"
+    shape, axes = _row(p, node)
+    other_axes = region.kind == "scan" and axes != region.reduced
+    if other_axes or not same_shape(shape, region.domain):
+        return "scans over different shapes or axes"
+    if not _is_read_by_row(p, node, region):
+        return "the running values are read at other places than their own"
+    return ""
+
+
 def _is_read_by_row(p: Partition, node: Node, region: Region) -> bool:
-    """Whether a loop region reads a reduction at its own row, and not transposed or shifted."""
+    """Whether a region reads a reduction or scan at its own place, not transposed or shifted."""
     nodes = frozenset(region.nodes | {node.index})
     outputs = tuple(p.outputs_of(region.nodes))
     try:
@@ -112,9 +133,15 @@ def _epilogue_miss(p: Partition, node: Node, region: Region) -> str:
 
 def _elementwise_miss(p: Partition, node: Node, region: Region) -> str:
     costly = node.name in TRANSCENDENTAL
-    if costly and region.domain and not _is_domain_shape(p, node, region):
+    if costly and region.domain and not _is_domain_size(p, node, region):
         return "costly and of a smaller shape: computed once"
     return ""
+
+
+def _is_domain_size(p: Partition, node: Node, region: Region) -> bool:
+    """Whether a value has the shape of the domain, or as many elements (it is read reshaped)."""
+    shape = p.graph.shape(node.result)
+    return _is_domain_shape(p, node, region) or prove_eq(product(shape), product(region.domain))
 
 
 def _is_domain_shape(p: Partition, node: Node, region: Region) -> bool:

@@ -56,6 +56,7 @@ class Expr:
     index     an integer                       index
     apply     an element-wise function         fn, args
     reduce    over the axes `reduced`          fn, args
+    scan      up to here along them            fn, args
     accumulator   the sum of the contraction
 
     `axes` are those that the value depends on.
@@ -103,7 +104,7 @@ class KernelProgram:
     """A kernel before scheduling.
 
     `axes[i]` is the extent of axis i. `outer` and `inner` list axes from the outermost; `inner` are
-    those that reductions run over. `inputs` are tensor ids of the graph, by slot.
+    those that reductions and scans run over. `inputs` are tensor ids of the graph, by slot.
     """
 
     axes: tuple[Size, ...]

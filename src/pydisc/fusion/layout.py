@@ -31,6 +31,11 @@ class SplitAxis(Exception):
         self.inner = inner
 
 
+def size_is_at_most_one(size: Size) -> bool:
+    """Whether a dim has one place at most: 0 is then where to read, repeated or not."""
+    return size <= 1 if isinstance(size, int) else size.hi <= 1
+
+
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
     """Whether two shapes are known to be equal."""
     return len(a) == len(b) and all(prove_eq(x, y) for x, y in zip(a, b, strict=True))
@@ -52,7 +57,10 @@ def operand_coords(
             return at
         case "broadcast_in_dim":
             dims = node.attrs["dims"]
-            return [Linear() if size == 1 else coords[dims[i]] for i, size in enumerate(shape)]
+            return [
+                Linear() if size_is_at_most_one(size) else coords[dims[i]]
+                for i, size in enumerate(shape)
+            ]
         case "slice":
             starts, strides = node.attrs["starts"], node.attrs["strides"]
             return [
@@ -69,7 +77,7 @@ def _before_reshape(
     """Group by group, flatten the dims after the reshape and take them apart into those before."""
     into, out_shape = graph.shape(node.operands[0]), graph.shape(node.result)
     result: list[Linear] = [Linear()] * len(into)
-    for ins, outs in reshape_groups(into, out_shape, node.result):
+    for ins, outs in reshape_groups(into, out_shape, node.operands[0]):
         flat = Linear()
         for position, dim in enumerate(outs):
             flat = flat + coords[dim].scaled(product([out_shape[d] for d in outs[position + 1 :]]))
@@ -141,7 +149,8 @@ def reshape_groups(
 ) -> list[tuple[list[int], list[int]]]:
     """Smallest runs of dims before and after a reshape with equal products; dims of 1 are left out.
 
-    Raises NoAccess for `tensor`, the reshape's result, if they are not known to agree.
+    Raises NoAccess for `tensor`, the reshape's operand, if they are not known to agree: where it
+    lies in memory, the reshape has the same addresses.
     """
     ins = [i for i, s in enumerate(before) if s != 1]
     outs = [i for i, s in enumerate(after) if s != 1]

@@ -1,6 +1,6 @@
 """The regions of a graph while they are being formed, and questions about them."""
 
-from pydisc.fusion.graph import FREE, Graph, Node
+from pydisc.fusion.graph import FREE, LAYOUT, Graph, Node
 from pydisc.fusion.kernel_program import Size
 from pydisc.fusion.region import Region
 
@@ -115,6 +115,52 @@ class Partition:
             for index in together:
                 stack.extend(self.graph.nodes[index].operands)
         return False
+
+    def reads_view_of(self, region: Region, node: Node) -> bool:
+        """Whether a region (transitively) needs a view of a node's result that lies in memory.
+
+        The copy that puts it there runs after the node's kernel and before the region.
+        """
+        wanted = self._forced_views(node)
+        if not wanted:
+            return False
+        seen: set[int] = set()
+        stack = list(region.nodes)
+        while stack:
+            index = stack.pop()
+            if index in seen:
+                continue
+            mine = self.region_of.get(index)
+            together = mine.nodes if mine is not None else {index}
+            seen |= together
+            for tensor in (t for i in together for t in self.graph.nodes[i].operands):
+                if tensor in wanted:
+                    return True
+                producer = self.graph.producer(tensor)
+                if producer is not None:
+                    stack.append(producer.index)
+        return False
+
+    def _forced_views(self, node: Node) -> set[int]:
+        """The forced tensors that are a node's results seen through layout ops."""
+        found: set[int] = set()
+        stack = list(node.results)
+        while stack:
+            tensor = stack.pop()
+            if tensor in self.forced:
+                found.add(tensor)
+                continue
+            for user in self.graph.tensors[tensor].users:
+                if user >= 0 and self.graph.nodes[user].name in FREE:
+                    stack.extend(self.graph.nodes[user].results)
+        return found
+
+    def source(self, tensor: int) -> Node | None:
+        """The node that computes a tensor, layout ops looked through; None for an argument."""
+        node = self.graph.producer(tensor)
+        while node is not None and node.name in LAYOUT:
+            node = self.graph.producer(node.operands[0])
+        return node
 
     def _horizon(self, first: int) -> int:
         """The node before which nothing depends on node `first`, not even by sharing a kernel."""

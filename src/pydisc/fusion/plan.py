@@ -11,9 +11,14 @@ Layout ops belong to no region: they fold into the accesses of every kernel that
 them. A region that turns out not to be addressable in place names the tensor to materialise, and
 planning starts again with that tensor as an output of its own.
 
+The regions never wait for each other in a circle. At first each op is alone (the regions of step 1
+have one output each), and an op joins a region only if no path leads from it through another of its
+consumers (a region, or the copy of a view that is forced into memory) into that region.
+
 After AStitch (ASPLOS 2022): reuse through registers and rows instead of one kernel an op.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pydisc.fusion.accesses import check_dot, kernel_program, piece_programs
@@ -49,17 +54,54 @@ class FusionPlan:
     not_fused: tuple[NotFused, ...]
 
 
+class _NotInPlace(Exception):
+    """A region that cannot be one kernel, and the tensor that its program stumbled over."""
+
+    def __init__(self, region: Region, miss: NoAccess) -> None:
+        super().__init__(miss.why)
+        self.region = region
+        self.miss = miss
+
+
 def plan_fusion(graph: Graph) -> FusionPlan:
-    """Decide the kernels of a graph."""
+    """Decide the kernels of a graph.
+
+    It ends: every round but the last forces at least one more tensor of the graph into memory.
+    """
     forced: dict[int, str] = {}
-    for _ in range(len(graph.tensors) + 1):
+    while True:
         try:
             return _plan(Partition(graph, forced))
-        except NoAccess as miss:
-            if miss.tensor in forced:
-                raise InternalError(f"planning does not converge: {miss.why}") from miss
-            forced[miss.tensor] = miss.why
-    raise InternalError("planning does not converge")
+        except _NotInPlace as failure:
+            more = _to_materialize(graph, forced, failure.region, failure.miss)
+            forced.update(dict.fromkeys(more, failure.miss.why))
+
+
+def _to_materialize(
+    graph: Graph, forced: dict[int, str], region: Region, miss: NoAccess
+) -> list[int]:
+    """Tensors that are not forced yet and stand in the way of a region's kernel; never none.
+
+    First the one that the program names. If that lies in memory already, the region is too large:
+    its ops become kernels of their own; then their operands. An op that reads nothing but memory
+    has a kernel.
+    """
+
+    def free(tensors: Iterable[int]) -> list[int]:
+        known = (t for t in tensors if t not in forced and graph.producer(t) is not None)
+        return list(dict.fromkeys(known))
+
+    nodes = [graph.nodes[i] for i in sorted(region.nodes)]
+    if not nodes:  # the copy of a view
+        nodes = [n for t in region.outputs if (n := graph.producer(t)) is not None]
+    results = [t for n in nodes for t in n.results]
+    operands = [t for n in nodes for t in n.operands]
+    for tensors in ([miss.tensor], results, operands):
+        found = free(tensors)
+        if found:
+            return found
+    ops = ", ".join(_label(graph, n) for n in nodes)
+    raise InternalError(f"no kernel for {ops}, whose operands are in memory: {miss.why}") from miss
 
 
 def _plan(p: Partition) -> FusionPlan:
@@ -76,8 +118,18 @@ def _plan(p: Partition) -> FusionPlan:
     memory = frozenset(t for r in regions for t in r.outputs)
     for region in regions:
         if region.kind != "extern":
-            region.programs = _programs(p.graph, region, memory)
+            try:
+                region.programs = _programs(p.graph, region, memory - _own_views(p, region))
+            except NoAccess as miss:
+                raise _NotInPlace(region, miss) from miss
     return FusionPlan(tuple(ordered(p.graph, regions)), tuple(_not_fused(p)))
+
+
+def _own_views(p: Partition, region: Region) -> frozenset[int]:
+    """The views of a region's values that other kernels copy from it: it cannot wait for them."""
+    copies = (t for r in p.regions if not r.nodes for t in r.outputs)
+    sources = ((t, p.source(t)) for t in copies)
+    return frozenset(t for t, node in sources if node is not None and node.index in region.nodes)
 
 
 def _programs(graph: Graph, region: Region, memory: frozenset[int]) -> tuple[KernelProgram, ...]:

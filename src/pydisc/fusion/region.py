@@ -9,8 +9,9 @@ from pydisc.fusion.kernel_program import KernelProgram, Size
 class Region:
     """A set of ops that becomes one kernel (or one call of the framework, kind `extern`).
 
-    kind: loop, row, dot, concatenate, pad, extern. `domain` is the shape that a loop or row kernel
-    iterates over, `reduced` the dims of it that its reductions are over; `dot` is the dot's node.
+    kind: loop, row, scan, dot, concatenate, pad, extern. `domain` is the shape that a loop, row or
+    scan kernel iterates over, `reduced` the dims of it that its reductions or scans are over; `dot`
+    is the dot's node.
     """
 
     kind: str
@@ -28,7 +29,8 @@ class Region:
 class RegionSpec:
     """What a kernel computes: outputs (tensor ids), the nodes that it may evaluate, its kind.
 
-    Row regions name their `domain` (the shape under the reductions) and the `reduced` dims of it;
+    Row and scan regions name their `domain` (the shape under the reductions or scans) and the
+    `reduced` dims of it;
     a dot region names its `dot` node.
     """
 

@@ -338,6 +338,14 @@ class Builder:
             Operation.create("stablehlo.return", operands=[body.result])
         return Value(out.result, shape, x.dtype)
 
+    def scan(self, kind: str, x: Value, axis: int) -> Value:
+        """`disc.scan`: at each place the add|multiply|maximum|minimum of all up to it."""
+        attributes: dict[str, Attribute] = {
+            "fn": StringAttr.get(kind),
+            "axis": IntegerAttr.get(self._i64, axis),
+        }
+        return self._emit("disc.scan", [x.mlir], x.shape, x.dtype, attributes)
+
     def dot_general(
         self,
         x: Value,

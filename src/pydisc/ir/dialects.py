@@ -21,7 +21,8 @@ class DiscShape(ext.Dialect, name="disc_shape"):
 class SymbolicDimOp(DiscShape.Operation, name="symbolic_dim"):
     """A named size.
 
-    Discardable attributes: min, max, divisor, likely_values, expr (of a derived size).
+    Discardable attributes: min, max, divisor, likely_values, name (where the user has it), expr (of
+    a derived size).
     """
 
     sym_name: StringAttr
@@ -61,6 +62,16 @@ class TiePredicateMulEqOp(DiscShape.Operation, name="tie_predicate_mul_eq"):
     rhs: Sequence[Operand[IndexType]]
 
 
+class TiePredicateGroupMulEqOp(DiscShape.Operation, name="tie_predicate_group_mul_eq"):
+    """product(group i of lhs) == product(group i of rhs), for every i.
+
+    The discardable attributes `lhs_groups` and `rhs_groups` (arrays of i64) are their lengths.
+    """
+
+    lhs: Sequence[Operand[IndexType]]
+    rhs: Sequence[Operand[IndexType]]
+
+
 class TiePredicateAffineEqOp(DiscShape.Operation, name="tie_predicate_affine_eq"):
     """value == map(args): `map` is a discardable affine-map attribute over the symbols `args`."""
 
@@ -81,10 +92,13 @@ class DiscOp:
 DISC_OPS = {
     # An element-wise function that StableHLO lacks (`fn`: erf, ...); one shape throughout.
     "disc.elementwise": DiscOp(("fn",)),
+    # Running values along an `axis`: out[i] = fn(out[i - 1], x[i]); `fn` is add, multiply,
+    # maximum or minimum.
+    "disc.scan": DiscOp(("fn", "axis")),
     # An operator that the framework runs: `target` names the overload, `args` is the argument
     # template (artifact/extern_args.py), `reason` says why it is not compiled.
     "disc.extern": DiscOp(("target", "args", "reason"), results=None),
-    # One kernel. `kind` is loop, row, dot, concatenate or pad; the body ends in `disc.yield`.
+    # One kernel. `kind` is loop, row, scan, dot, concatenate or pad; the body ends in `disc.yield`.
     "disc.fusion": DiscOp(("kind",), regions=1),
     # The results of a fusion body.
     "disc.yield": DiscOp((), results=False),

@@ -1,6 +1,6 @@
 """The base of all passes, and running a pipeline of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -18,6 +18,9 @@ class PassContext:
     symbols: Any
     """The symbol table of the module (shape room)."""
     verify_level: int = 1
+    facts_of: Callable[[Module], Callable[[Module], None]] | None = None
+    """Reads what a module says of its sizes; the answer raises if another module says less, or the
+    contrary (shape room)."""
     counts: dict[str, int] = field(default_factory=dict)
 
 
@@ -52,14 +55,24 @@ class MlirPasses(Pass):
 
 
 def run_pipeline(m: Module, passes: Sequence[Pass], cx: PassContext, level: str) -> None:
-    """Run passes in order. Verify after each if `cx.verify_level` is 2, at the end if it is 1."""
+    """Run passes in order. Verify after each if `cx.verify_level` is 2, at the end if it is 1.
+
+    That includes what is known of sizes: a pass may learn more, it may not forget or contradict.
+    """
+    facts = cx.facts_of if cx.verify_level else None
+    keeps = facts(m) if facts is not None else None
     for one in passes:
         changed = one.run(m, cx)
         cx.counts[one.name] = cx.counts.get(one.name, 0) + int(changed)
         if cx.verify_level >= 2:
             try:
                 verify(m, level)
+                if facts is not None and keeps is not None:
+                    keeps(m)
+                    keeps = facts(m)
             except InternalError as error:
                 raise InternalError(f"after {one}: {error}") from error
     if cx.verify_level == 1:
         verify(m, level)
+        if keeps is not None:
+            keeps(m)

@@ -11,6 +11,7 @@ from torch_mlir.ir import MLIRError, Module, Operation, RankedTensorType
 from pydisc.ir.dialects import DISC_OPS
 from pydisc.ir.rewriter import main_function
 from pydisc.ir.types import shape_of
+from pydisc.ir.verify_shapes import verify_shapes
 from pydisc.support.errors import InternalError
 
 _SAME_SHAPE = frozenset(
@@ -27,11 +28,7 @@ def verify(m: Module, level: str) -> None:
         m.operation.verify()
     except MLIRError as error:
         raise InternalError(f"invalid IR at level {level}: {error}") from error
-    symbols = {
-        op.operation.attributes["sym_name"].value
-        for op in m.body.operations
-        if op.operation.name == "disc_shape.symbolic_dim"
-    }
+    symbols = verify_shapes(m)
     main = main_function(m)
     for argument in main.regions[0].blocks[0].arguments:
         _check_type(argument.type, symbols, "an argument of @main")

@@ -2,23 +2,30 @@
 
 import ctypes
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from pydisc.artifact import program as abi
-from pydisc.artifact.extern_args import decode
-from pydisc.runtime.dtypes import TORCH_DTYPE, named_constant
+from pydisc.runtime.dtypes import TORCH_DTYPE
 from pydisc.runtime.libraries import openmp_table
 from pydisc.runtime.object_code import ObjectCode
+from pydisc.runtime.operators import call_operator
 from pydisc.runtime.weights import WeightTable
 from pydisc.support import knobs
 from pydisc.support.errors import InternalError
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _ALIGNMENT = 64
+_empty_like = torch.empty_like
+_num_threads = torch.get_num_threads
+_KERNEL_ERRORS: dict[int, Callable[[], Exception]] = {
+    abi.INDEX_OUT_OF_RANGE: lambda: IndexError("index out of range in self"),
+    abi.DIVISION_BY_ZERO: lambda: RuntimeError("ZeroDivisionError"),
+}
+"""The exceptions that eager mode raises, by what a kernel reports."""
 
 
 class CheckFailed(Exception):
@@ -36,10 +43,15 @@ class Context:
 
     block: "ctypes.Array[ctypes.c_int64]"
     address: int
+    shapes: list[torch.Size] | None = None
+    """Of the inputs for which the block is prepared; None if it is not."""
+    templates: list[torch.Tensor] = field(default_factory=list)
+    """Tensors like the outputs, of one element each: the quickest way to make an output."""
     arena: torch.Tensor | None = None
     arena_bytes: int = -1
     scratch: torch.Tensor | None = None
     scratch_bytes: int = -1
+    threads: int = 0
 
 
 class LoadedProgram:
@@ -57,18 +69,33 @@ class LoadedProgram:
             _FUNCTION(self._code.address(step.entry)) if isinstance(step, abi.NativeStep) else step
             for step in program.steps
         ]
+        self._weight_count = len(program.weight_table)
         self._library = ctypes.addressof(openmp_table())
         self._pool: list[Context] = []
         self._contexts = 0
         self._thread_limit = knobs.current().threads
         self._count_lock = threading.Lock()
-        self._inputs = [
-            (i.pointer, i.sizes, len(i.shape), TORCH_DTYPE[i.dtype]) for i in program.inputs
+        self._pointers = [i.pointer for i in program.inputs]
+        self._sizes = [(i.sizes, i.sizes + len(i.shape)) for i in program.inputs]
+        computed = [
+            (number, output)
+            for number, output in enumerate(program.outputs)
+            if isinstance(output, abi.TensorOutput)
         ]
-        self._outputs = [
-            (o.pointer, o.sizes, o.sizes + o.rank, TORCH_DTYPE[o.dtype]) for o in program.outputs
+        self._copies = [
+            (number, output)
+            for number, output in enumerate(program.outputs)
+            if isinstance(output, abi.OutputCopy)
         ]
         self._owned = self._framework_outputs()
+        made = [(number, o) for number, o in computed if o.pointer not in self._owned]
+        self._made = [number for number, _ in made]
+        self._made_pointers = [o.pointer for _, o in made]
+        self._made_sizes = [(o.sizes, o.sizes + o.rank, TORCH_DTYPE[o.dtype]) for _, o in made]
+        native = [step for step in self._steps if not isinstance(step, abi.FrameworkStep)]
+        whole = len(made) == len(program.outputs) and len(native) == len(self._steps)
+        self._native = native if whole else None
+        """The steps, where kernels make every output and the framework has no part in it."""
 
     def _framework_outputs(self) -> dict[int, int]:
         """Output number by pointer slot, for outputs that a framework step produces."""
@@ -81,7 +108,7 @@ class LoadedProgram:
         return {
             o.pointer: number
             for number, o in enumerate(self.program.outputs)
-            if o.pointer in produced
+            if isinstance(o, abi.TensorOutput) and o.pointer in produced
         }
 
     def replace_weight(self, number: int, tensor: torch.Tensor) -> None:
@@ -94,7 +121,7 @@ class LoadedProgram:
         """Run on contiguous CPU tensors of the declared dtypes and ranks (the caller checks that).
 
         Raises CheckFailed before anything ran if sizes do not fit, IndexError for an index out of
-        range.
+        range, RuntimeError for an integer division by zero.
         """
         try:
             context = self._pool.pop()
@@ -102,6 +129,9 @@ class LoadedProgram:
             context = self._new_context()
         try:
             return self._run(context, tensors)
+        except BaseException:
+            context.shapes = None  # prepare the block anew: it may hold an error
+            raise
         finally:
             self._pool.append(context)
 
@@ -114,47 +144,77 @@ class LoadedProgram:
 
     def _run(self, context: Context, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         block = context.block
-        for tensor, (pointer, sizes, rank, _) in zip(tensors, self._inputs, strict=True):
+        for pointer, tensor in zip(self._pointers, tensors, strict=True):
             block[pointer] = tensor.data_ptr()
-            if rank == 2:
-                block[sizes], block[sizes + 1] = tensor.shape
-            elif rank:
-                block[sizes : sizes + rank] = tensor.shape
-        self._prepare(context.address)
-        if block[abi.STATUS]:
-            number = block[abi.STATUS] - 1
-            raise CheckFailed(self.program.checks[number], number)
-        table = self.table.current()
-        block[abi.WEIGHTS] = table.address
-        threads = block[abi.THREADS] = self._threads()
-        self._reserve(context, threads)
-        outputs = []
-        for pointer, first, last, dtype in self._outputs:
-            if pointer in self._owned:
-                outputs.append(None)
-                continue
-            output = torch.empty(block[first:last], dtype=dtype)
+        shapes = [tensor.shape for tensor in tensors]
+        if shapes != context.shapes:
+            self._prepare_for(context, shapes)
+        table = None
+        if self._weight_count:
+            table = self.table.current()
+            block[abi.WEIGHTS] = table.address
+        threads = self._threads()
+        if threads != context.threads:
+            self._reserve(context, threads)
+        made = [_empty_like(template) for template in context.templates]
+        for pointer, output in zip(self._made_pointers, made, strict=True):
             block[pointer] = output.data_ptr()
-            outputs.append(output)
+        if self._native is not None:
+            for step in self._native:
+                step(context.address)
+            outputs = made
+        else:
+            outputs = self._run_mixed(context, tensors, made)
+        del table  # kernels are done: it may go
+        if block[abi.ERROR]:
+            raise _KERNEL_ERRORS[block[abi.ERROR]]()
+        return outputs
+
+    def _run_mixed(
+        self, context: Context, tensors: Sequence[torch.Tensor], made: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Run a program in which the framework has a part."""
+        outputs: list[Any] = [None] * len(self.program.outputs)
+        for number, output in zip(self._made, made, strict=True):
+            outputs[number] = output
         alive: list[torch.Tensor] = []
         for step in self._steps:
             if isinstance(step, abi.FrameworkStep):
                 self._framework_step(context, step, outputs, alive)
             else:
                 step(context.address)
-        if block[abi.ERROR]:
-            raise IndexError("index out of range in self")
-        return outputs  # type: ignore[return-value]
+        for number, copy in self._copies:
+            source = {"input": tensors, "weight": self.weights, "output": outputs}[copy.kind]
+            source = source[copy.index].detach()
+            outputs[number] = source.clone(memory_format=torch.contiguous_format)
+        return outputs
+
+    def _prepare_for(self, context: Context, shapes: list[torch.Size]) -> None:
+        """Compute sizes and offsets; they stay in the block for further calls with these shapes."""
+        block = context.block
+        context.shapes = None
+        for (first, last), shape in zip(self._sizes, shapes, strict=True):
+            block[first:last] = shape
+        self._prepare(context.address)
+        if block[abi.STATUS]:
+            number = block[abi.STATUS] - 1
+            raise CheckFailed(self.program.checks[number], number)
+        context.templates = [
+            _template(block[first:last], dtype) for first, last, dtype in self._made_sizes
+        ]
+        context.threads = 0  # the need for memory is another
+        context.shapes = shapes
 
     def _threads(self) -> int:
         """Threads for this call: torch's, shared among the calls that run now."""
         running = self._contexts - len(self._pool)
-        whole = self._thread_limit or torch.get_num_threads()
-        return max(whole // max(running, 1), 1)
+        whole = self._thread_limit or _num_threads()
+        return whole if running <= 1 else max(whole // running, 1)
 
     def _reserve(self, context: Context, threads: int) -> None:
         """Grow the arena and the scratch memory of a context to what this call needs."""
         block = context.block
+        context.threads = 0
         need = block[abi.ARENA_BYTES]
         if need > context.arena_bytes:
             context.arena = None  # let go before taking more: the peak stays low
@@ -165,23 +225,24 @@ class LoadedProgram:
             context.scratch = None
             context.scratch, block[abi.SCRATCH] = _aligned(need)
             context.scratch_bytes = need
+        context.threads = block[abi.THREADS] = threads
 
     # -- framework steps -----------------------------------------------------------------------
     def _framework_step(
         self,
         context: Context,
         step: abi.FrameworkStep,
-        outputs: list[torch.Tensor | None],
+        outputs: list[Any],
         alive: list[torch.Tensor],
     ) -> None:
         block = context.block
         inputs = [self._tensor(context, ref) for ref in step.inputs]
         sizes = {name: block[slot] for name, slot in step.symbols}
-        args, kwargs = decode(step.template, inputs, sizes, named_constant)
-        result = _operator(step.target)(*args, **kwargs)
+        result = call_operator(step.target, step.template, inputs, sizes)
         if not step.results:
             return
         results = result if isinstance(result, tuple | list) else [result]
+        lent = {x.untyped_storage().data_ptr() for x in inputs}
         for value, ref in zip(results, step.results, strict=True):
             expected = [block[slot] for slot in ref.sizes]
             if list(value.shape) != expected or value.dtype != TORCH_DTYPE[ref.dtype]:
@@ -190,6 +251,8 @@ class LoadedProgram:
                     f"{expected} {ref.dtype}"
                 )
             value = value.contiguous()
+            if value.untyped_storage().data_ptr() in lent:  # a view: the buffer is not its own
+                value = value.clone()
             alive.append(value)
             block[ref.index] = value.data_ptr()
             if ref.index in self._owned:
@@ -214,14 +277,13 @@ class LoadedProgram:
         return torch.frombuffer(data, dtype=dtype, count=count).reshape(shape)
 
 
+def _template(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
+    """What `empty_like` makes a row-major tensor of, with memory for one element at most."""
+    if 0 in shape:
+        return torch.empty(shape, dtype=dtype)
+    return torch.empty((), dtype=dtype).expand(shape)
+
+
 def _aligned(size: int) -> tuple[torch.Tensor, int]:
     memory = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
     return memory, (memory.data_ptr() + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
-
-
-def _operator(target: str) -> Any:
-    """`aten.add.Tensor` to the operator."""
-    found: Any = torch.ops
-    for part in target.split("."):
-        found = getattr(found, part)
-    return found

@@ -11,14 +11,7 @@ from pydisc.runtime.object_code import ObjectCode
 from pydisc.runtime.tensor_layout import tensor_layout
 
 _PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 8)
-_CHANGED = ctypes.CFUNCTYPE(
-    ctypes.c_int64,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-)
+_CHANGED = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _SAMPLES = 4
 
 
@@ -48,18 +41,19 @@ class WeightState:
         samples = [word for found in self.samples for pair in found for word in pair]
         self._entries = (ctypes.c_int64 * max(len(entries), 1))(*entries)
         self._sampled = (ctypes.c_int64 * max(len(samples), 1))(*samples)
-        self._arguments = (
+        self._fields = (ctypes.c_int64 * 5)(
             ctypes.addressof(self._entries),
             len(tensors),
             ctypes.addressof(self._layout) if self._layout is not None else 0,
             ctypes.addressof(self._sampled),
             len(samples) // 2,
         )
+        self._address = ctypes.addressof(self._fields)
 
     def holds(self) -> bool:
         """Whether no weight shows a sign of change."""
         if self._layout is not None:
-            return not self._changed(*self._arguments)
+            return not self._changed(self._address)
         return all(self.same(i) for i in range(len(self.tensors)))
 
     def same(self, i: int) -> bool:

@@ -11,6 +11,9 @@ from pydisc.targets.cpu import CpuTarget
 FLOPS_PER_ELEMENT = 32
 """Multiply-adds that take as long as one element of a memory-bound kernel."""
 
+READS_PER_ELEMENT = 8
+"""Elements of the right operand that are read in the time of one, in a stream."""
+
 
 def schedule_dot(
     program: KernelProgram, target: CpuTarget, weights: frozenset[int]
@@ -36,6 +39,8 @@ def schedule_dot(
     units = product([extents[a] for a in batch]) * ((rows + (block - 1)) // block) * panels
     every = (*contraction.batch, *contraction.m, *contraction.n, *contraction.k)
     work = product([extents[a] for a in every]) // FLOPS_PER_ELEMENT
+    right = (*contraction.batch, *contraction.n, *contraction.k)
+    work = work + product([extents[a] for a in right]) // READS_PER_ELEMENT
     weight = program.inputs[contraction.rhs_slot] in weights and contraction.rhs.axes <= {
         *contraction.n,
         *contraction.k,

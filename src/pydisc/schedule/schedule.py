@@ -17,7 +17,7 @@ class Param:
 class Schedule:
     """One kernel, scheduled.
 
-    kind: map (no reduction), row (the vector axis is reduced), column (it is kept), dot.
+    kind: map (no reduction), row (the vector axis is reduced), column (it is kept), scan, dot.
     rows: axes that units of work are counted over; vector: the axis across lanes (-1: none);
     loops: axes looped over inside, outermost first; block: elements of the vector axis that
     a unit takes (0: all), of a dot: rows; unroll: vectors in flight in a reduction.
@@ -47,7 +47,8 @@ class Schedule:
 class ScheduledKernel:
     """A schedule with what its launch needs: size arguments, units of work, cost in elements."""
 
-    schedule: Schedule
+    schedule: Any
+    """A Schedule, or a ChainSchedule."""
     params: tuple[Size, ...]
     units: Size
     work: Size

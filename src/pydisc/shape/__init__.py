@@ -8,8 +8,10 @@ the methods that torch asks of what stands behind a `torch.SymInt`.
 from pydisc.shape.cond import Cond, Guard
 from pydisc.shape.constraint_ir import SymbolTable
 from pydisc.shape.context import ShapeContext
+from pydisc.shape.declared import DeclaredDim, DeclaredDims, DimExpression
 from pydisc.shape.dim import Atom, Dim, Size, unwrap
 from pydisc.shape.expression import parse_cond, parse_dim
+from pydisc.shape.facts_kept import facts_of
 from pydisc.shape.interval import INF
 from pydisc.shape.questions import (
     dim_eq,
@@ -29,7 +31,10 @@ __all__ = [
     "INF",
     "Atom",
     "Cond",
+    "DeclaredDim",
+    "DeclaredDims",
     "Dim",
+    "DimExpression",
     "Guard",
     "Real",
     "ShapeContext",
@@ -38,6 +43,7 @@ __all__ = [
     "dim_eq",
     "divisible",
     "exact_quotient",
+    "facts_of",
     "parse_cond",
     "parse_dim",
     "product",

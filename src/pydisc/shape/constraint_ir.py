@@ -3,53 +3,29 @@
 Specification: docs/spec/shape_constraint_ir.md.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from torch_mlir.ir import (
-    AffineAddExpr,
-    AffineConstantExpr,
-    AffineDimExpr,
-    AffineExpr,
-    AffineFloorDivExpr,
-    AffineMap,
-    AffineMapAttr,
-    AffineModExpr,
-    AffineMulExpr,
     ArrayAttr,
-    Attribute,
-    Block,
-    FlatSymbolRefAttr,
-    FunctionType,
-    IndexType,
     InsertionPoint,
     IntegerAttr,
     IntegerType,
     Module,
     Operation,
     StringAttr,
-    TypeAttr,
-    Value,
 )
 
 from pydisc.ir.dialects import (
-    DimOp,
     SymbolicDimOp,
-    TiePredicateAffineEqOp,
-    TiePredicateDivisibleOp,
-    TiePredicateEqOp,
-    TiePredicateLtOp,
-    TiePredicateMulEqOp,
 )
-from pydisc.shape.cond import Cond
+from pydisc.ir.verify_shapes import GRAPH
 from pydisc.shape.context import ShapeContext
-from pydisc.shape.dim import Dim, Monomial, Size, unwrap
-from pydisc.shape.expression import parse_cond, parse_dim
+from pydisc.shape.dim import Dim, Size
+from pydisc.shape.expression import parse_dim
+from pydisc.shape.graph_reader import GraphReader, learn
+from pydisc.shape.graph_writer import GraphWriter
 from pydisc.shape.interval import INF
-from pydisc.shape.questions import product
-from pydisc.support.errors import InternalError
 
-GRAPH = "shape_constraint_graph"
-"""The function that holds the facts."""
 _I64_MAX = 2**63 - 1
 
 
@@ -60,6 +36,15 @@ class SymbolTable:
         self.cx = cx
         self._names: dict[Dim, str] = {}
         self._derived: dict[str, Dim] = {}
+        self.labels: dict[str, str] = {}
+        """Where the user has a symbol, such as `x.shape[0]`: for who reads the module."""
+
+    def label(self, tensor: str, shape: Sequence[Size]) -> None:
+        """Label symbols that have no label yet as the dims of a tensor."""
+        for axis, size in enumerate(shape):
+            atom = size.atom if isinstance(size, Dim) else None
+            if atom is not None and atom.kind == "sym":
+                self.labels.setdefault(atom.name, f"{tensor}.shape[{axis}]")
 
     def name_of(self, dim: Dim) -> str:
         """The symbol that stands for a Dim in types; made up at the first call, and kept."""
@@ -105,7 +90,7 @@ class SymbolTable:
         with module.context, module.operation.location, InsertionPoint.at_block_begin(module.body):
             anchor = SymbolicDimOp(StringAttr.get(""))
         with module.context, module.operation.location:
-            _GraphWriter(self, InsertionPoint(anchor.operation)).write()
+            GraphWriter(self, InsertionPoint(anchor.operation)).write()
             with InsertionPoint(anchor.operation):
                 for name in self:
                     self._write_symbol(name)
@@ -126,6 +111,8 @@ class SymbolTable:
         divisor = self.cx.facts.divisors.get(name)
         if divisor is not None:
             op.attributes["divisor"] = IntegerAttr.get(i64, divisor)
+        if name in self.labels:
+            op.attributes["name"] = StringAttr.get(self.labels[name])
         op.attributes["likely_values"] = ArrayAttr.get([IntegerAttr.get(i64, dim.hint)])
 
     # -- reading -----------------------------------------------------------------------------------
@@ -147,10 +134,10 @@ class SymbolTable:
             divisor = int(_integer(op, "divisor", 1))
             if divisor != 1:
                 dim = table.dim_of(StringAttr(op.attributes["sym_name"]).value)
-                _learn(dim.mod(divisor).eq(0))
+                learn(dim.mod(divisor).eq(0))
         for op in ops:
             if _is_graph(op):
-                _GraphReader(table).read(op)
+                GraphReader(table).read(op)
         return table
 
     def _read_symbol(self, op: Operation) -> None:
@@ -161,7 +148,10 @@ class SymbolTable:
             values = ArrayAttr(op.attributes["likely_values"])
             if len(values):
                 hint = min(max(IntegerAttr(values[0]).value, low), high)
-        self.cx.symbol(StringAttr(op.attributes["sym_name"]).value, int(hint), int(low), high)
+        name = StringAttr(op.attributes["sym_name"]).value
+        self.cx.symbol(name, int(hint), int(low), high)
+        if "name" in op.attributes:
+            self.labels[name] = StringAttr(op.attributes["name"]).value
 
 
 def _integer(op: Operation, name: str, default: float) -> float:
@@ -179,207 +169,3 @@ def _move_graph_after_symbols(module: Module) -> None:
     symbols = [op for op in ops if op.name == "disc_shape.symbolic_dim"]
     if symbols:
         graph.move_after(symbols[-1])
-
-
-class _GraphWriter:
-    """Writes `@shape_constraint_graph`."""
-
-    def __init__(self, table: SymbolTable, at: InsertionPoint) -> None:
-        self.table = table
-        self.cx = table.cx
-        self.at = at
-        self.values: dict[Size, Value] = {}
-
-    def write(self) -> None:
-        kind = FunctionType.get([], [])
-        attributes: dict[str, Attribute] = {
-            "sym_name": StringAttr.get(GRAPH),
-            "sym_visibility": StringAttr.get("private"),
-            "function_type": TypeAttr.get(kind),
-        }
-        graph = Operation.create("func.func", attributes=attributes, regions=1, ip=self.at)
-        block = Block.create_at_start(graph.regions[0], [])
-        others: list[str] = []
-        with InsertionPoint(block):
-            for cond in sorted(self.cx.facts.learnt, key=_divisor_first):
-                if not self._write_fact(cond):
-                    others.append(str(cond))
-            for dim in self.table.derived.values():
-                self._write_affine(dim)
-            Operation.create("func.return")
-        if others:
-            texts = ArrayAttr.get([StringAttr.get(t) for t in others])
-            graph.attributes["disc_shape.facts"] = texts
-
-    def _value(self, size: Size) -> Value:
-        found = self.values.get(size)
-        if found is None:
-            if isinstance(size, int):
-                index = IndexType.get()
-                attributes: dict[str, Attribute] = {"value": IntegerAttr.get(index, size)}
-                found = Operation.create(
-                    "arith.constant", results=[index], attributes=attributes
-                ).result
-            else:
-                found = DimOp(FlatSymbolRefAttr.get(self.table.name_of(size))).res
-            self.values[size] = found
-        return found
-
-    def _write_fact(self, cond: Cond) -> bool:
-        """Whether a tie (or a symbol's range) says it; everything else is kept as text."""
-        if cond.kind == "not" and cond.args[0].kind == "eq":
-            dim = cond.args[0].args[0]
-            return dim.lo > 0 or dim.hi < 0
-        if cond.kind not in ("eq", "ge"):
-            return False
-        dim: Dim = cond.args[0]
-        if cond.kind == "ge":
-            if _is_range(dim):
-                return True
-            left, right = _sides(dim)
-            TiePredicateLtOp(self._value(right), self._value(left + 1))
-            return True
-        divisor = _divisor(dim)
-        if divisor is not None:
-            op = TiePredicateDivisibleOp(self._value(divisor[0]))
-            i64 = IntegerType.get_signless(64)
-            op.attributes["divisor"] = IntegerAttr.get(i64, divisor[1])
-            return True
-        left, right = _sides(dim)
-        factors = _factors(left), _factors(right)
-        if factors[0] and factors[1] and len(factors[0]) + len(factors[1]) > 2:
-            TiePredicateMulEqOp(*([self._value(f) for f in side] for side in factors))
-        else:
-            TiePredicateEqOp(self._value(left), self._value(right))
-        return True
-
-    def _write_affine(self, dim: Dim) -> None:
-        """value == map(symbols), for a derived size that is linear in its symbols."""
-        atoms = [m[0] for m, _ in dim.terms if m]
-        if any(len(m) > 1 for m, _ in dim.terms) or any(a.kind != "sym" for a in atoms):
-            return
-        total: AffineExpr = AffineConstantExpr.get(0)
-        for atoms_of_term, coefficient in dim.terms:
-            part: AffineExpr = AffineConstantExpr.get(coefficient)
-            if atoms_of_term:
-                part = AffineExpr.get_mul(AffineDimExpr.get(atoms.index(atoms_of_term[0])), part)
-            total = AffineExpr.get_add(total, part)
-        args = [self._value(self.cx.symbols[a.name]) for a in atoms]
-        op = TiePredicateAffineEqOp(self._value(dim), args)
-        op.attributes["map"] = AffineMapAttr.get(AffineMap.get(len(atoms), 0, [total]))
-
-
-def _divisor_first(cond: Cond) -> float:
-    """Divisors of symbols come first, as they do in reading."""
-    found = _divisor(cond.args[0]) if cond.kind == "eq" else None
-    atom = None if found is None else found[0].atom
-    return INF if atom is None or atom.kind != "sym" else atom.index
-
-
-def _sides(dim: Dim) -> tuple[Size, Size]:
-    """(a, b), both with coefficients that are not negative, so that dim is a - b."""
-    cx = dim.cx
-    return (
-        unwrap(cx.from_terms({m: c for m, c in dim.poly if c > 0})),
-        unwrap(cx.from_terms({m: -c for m, c in dim.poly if c < 0})),
-    )
-
-
-def _is_range(dim: Dim) -> bool:
-    """Whether dim >= 0 only bounds one symbol: its min and max say so."""
-    parts: list[tuple[Monomial, int]] = [(m, c) for m, c in dim.poly if m]
-    return len(parts) == 1 and len(parts[0][0]) == 1 and dim.cx.atoms[parts[0][0][0]].kind == "sym"
-
-
-def _divisor(dim: Dim) -> tuple[Dim, int] | None:
-    """(x, n) if dim == 0 says that n divides x: n * (x // n) - x, up to sign."""
-    for (atom,), coefficient in [t for t in dim.terms if len(t[0]) == 1]:
-        if atom.kind == "floordiv" and atom.args[1].constant == abs(coefficient):
-            multiple = dim.cx.from_atom(atom).mul(coefficient)
-            over = atom.args[0] if coefficient < 0 else atom.args[0].neg()
-            if dim.sub(multiple) is over:
-                return atom.args[0], abs(coefficient)
-    return None
-
-
-def _factors(size: Size) -> list[Size]:
-    """The factors of a product; none if it is a sum or a constant."""
-    if isinstance(size, int) or len(size.poly) != 1:
-        return []
-    ((atoms, coefficient),) = size.terms
-    factors: list[Size] = [size.cx.from_atom(a) for a in atoms]
-    return [coefficient, *factors] if coefficient != 1 else factors
-
-
-class _GraphReader:
-    """Learns the facts of `@shape_constraint_graph`."""
-
-    def __init__(self, table: SymbolTable) -> None:
-        self.table = table
-        self.cx = table.cx
-        self.sizes: dict[Value, Dim] = {}
-
-    def read(self, graph: Operation) -> None:
-        for op in graph.regions[0].blocks[0].operations:
-            self._read(op.operation)
-        if "disc_shape.facts" in graph.attributes:
-            for text in ArrayAttr(graph.attributes["disc_shape.facts"]):
-                _learn(parse_cond(self.cx, StringAttr(text).value))
-
-    def _read(self, op: Operation) -> None:
-        match op.name:
-            case "arith.constant":
-                self.sizes[op.result] = self.cx.node(IntegerAttr(op.attributes["value"]).value)
-            case "disc_shape.dim":
-                name = FlatSymbolRefAttr(op.attributes["symbol"]).value
-                self.sizes[op.result] = self.table.dim_of(name)
-            case "func.return":
-                pass
-            case _ if op.name.startswith("disc_shape.tie_predicate_"):
-                _learn(self._fact(op))
-            case _:
-                raise InternalError(f"{op.name} has no meaning in @{GRAPH}")
-
-    def _fact(self, op: Operation) -> Cond:
-        view = op.opview
-        match view:
-            case TiePredicateEqOp():
-                return self.sizes[view.lhs].eq(self.sizes[view.rhs])
-            case TiePredicateLtOp():
-                return self.sizes[view.lhs].lt(self.sizes[view.rhs])
-            case TiePredicateDivisibleOp():
-                divisor = IntegerAttr(op.attributes["divisor"]).value
-                return self.sizes[view.value].mod(divisor).eq(0)
-            case TiePredicateMulEqOp():
-                left = product([self.sizes[v] for v in view.lhs])
-                right = product([self.sizes[v] for v in view.rhs])
-                return self.cx.dim(left).eq(right)
-            case TiePredicateAffineEqOp():
-                (expr,) = AffineMapAttr(op.attributes["map"]).value.results
-                args = [self.sizes[v] for v in view.args]
-                return self.sizes[view.value].eq(_affine_value(self.cx, expr, args))
-        raise InternalError(f"{op.name} has no meaning in @{GRAPH}")
-
-
-_AFFINE: list[tuple[type[AffineExpr], Callable[[Dim, Dim], Dim]]] = [
-    (AffineAddExpr, Dim.add),
-    (AffineMulExpr, Dim.mul),
-    (AffineFloorDivExpr, Dim.floordiv),
-    (AffineModExpr, Dim.mod),
-]
-
-
-def _affine_value(cx: ShapeContext, expr: AffineExpr, args: Sequence[Dim]) -> Dim:
-    if isinstance(expr, AffineConstantExpr):
-        return cx.node(expr.value)
-    if isinstance(expr, AffineDimExpr):
-        return args[expr.position]
-    for kind, apply in _AFFINE:
-        if isinstance(expr, kind):
-            return apply(_affine_value(cx, expr.lhs, args), _affine_value(cx, expr.rhs, args))
-    raise InternalError(f"affine expression {expr} is not supported in @{GRAPH}")
-
-
-def _learn(cond: Cond) -> None:
-    """Learn a fact of the module; one that is known already adds nothing."""
-    cond.cx.assume(cond)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydisc.shape.cond import Cond, Guard
 from pydisc.shape.dim import Atom, Dim, Monomial, Poly, Size, unwrap
-from pydisc.shape.division import common_monomial, divide_by_monomial
+from pydisc.shape.division import common_monomial, divide_by_monomial, without
 from pydisc.shape.interval import EVERYTHING, INF, Bound
 from pydisc.shape.real import Real
 from pydisc.shape.solver import Facts
@@ -39,6 +39,8 @@ class ShapeContext:
         self.memo: dict[tuple[str, int, int], Dim] = {}
         self.quotients: dict[tuple[str, int, int], Dim] = {}
         self._atoms: dict[tuple[str, str, tuple[Any, ...]], Atom] = {}
+        self._indicators: dict[int, Monomial] = {}
+        """By the index of each atom min(x, 1), where x >= 0 is one monomial: that monomial."""
         self.facts = Facts(self)
 
     # -- sizes -----------------------------------------------------------------------------------
@@ -81,11 +83,30 @@ class ShapeContext:
             atom = Atom(self, kind, "", args, hint, EVERYTHING)
             self.atoms.append(atom)
             self._atoms[key] = atom
+            base = _counted_once(atom)
+            if base:
+                self._indicators[atom.index] = base
         return self.from_atom(atom)
 
     def from_terms(self, terms: dict[Monomial, int]) -> Dim:
         """The polynomial with these coefficients."""
+        if self._indicators:
+            terms = self._without_indicators(terms)
         return self._intern(tuple(sorted((m, c) for m, c in terms.items() if c)))
+
+    def _without_indicators(self, terms: dict[Monomial, int]) -> dict[Monomial, int]:
+        """min(x, 1) * x is x, and its square is itself, for x >= 0."""
+        out: dict[Monomial, int] = {}
+        for monomial, coefficient in terms.items():
+            for index in set(monomial) & self._indicators.keys():
+                base = self._indicators[index]
+                while index in monomial and (
+                    monomial.count(index) > 1 or without(monomial, base) is not None
+                ):
+                    at = monomial.index(index)
+                    monomial = (*monomial[:at], *monomial[at + 1 :])
+            out[monomial] = out.get(monomial, 0) + coefficient
+        return out
 
     def _intern(self, poly: Poly) -> Dim:
         found = self.dims.get(poly)
@@ -142,7 +163,20 @@ class ShapeContext:
             content = -content
         if content != 1:
             dim = self.from_terms({m: c // content for m, c in dim.poly})
-        return self.cond("eq", (dim,))
+        simpler = self._is_extreme(dim)
+        return self.cond("eq", (dim,)) if simpler is None else simpler
+
+    def _is_extreme(self, dim: Dim) -> Cond | None:
+        """For dim == 0 that says max(a, b) == a: that a >= b; min likewise. Else None."""
+        for monomial, coefficient in dim.poly:
+            atom = self.atoms[monomial[0]] if len(monomial) == 1 else None
+            if atom is None or atom.kind not in ("max", "min") or abs(coefficient) != 1:
+                continue
+            rest = self.from_atom(atom).sub(dim if coefficient == 1 else dim.neg())
+            if rest in atom.args:
+                other = atom.args[0 if rest is atom.args[1] else 1]
+                return self.is_nonneg(rest.sub(other) if atom.kind == "max" else other.sub(rest))
+        return None
 
     def is_nonneg(self, dim: Dim) -> Cond:
         """dim >= 0, in canonical form: coefficients divided, the constant rounded down."""
@@ -194,6 +228,15 @@ class ShapeContext:
     def unwrap(self, dim: Dim) -> Size:
         """The Size of a node."""
         return unwrap(dim)
+
+
+def _counted_once(atom: Atom) -> Monomial:
+    """The x of min(x, 1), if it is one monomial that is never negative; else nothing."""
+    if atom.kind == "min":
+        for x, one in (atom.args, atom.args[::-1]):
+            if one.constant == 1 and len(x.poly) == 1 and x.poly[0][1] == 1 and x.lo >= 0:
+                return x.poly[0][0]
+    return ()
 
 
 def content_of(poly: Iterable[tuple[Monomial, int]]) -> int:

@@ -304,9 +304,28 @@ class Dim(IntNode):
             atom = one.atom
             if atom is not None and atom.kind == kind and two in atom.args:
                 return one
+        for one, two in ((self, other), (other, self)):
+            simpler = one._without_dominated(two, kind)
+            if simpler is not None:
+                return simpler._extreme(two, kind)
         a, b = (self, other) if self.id < other.id else (other, self)
         hint = max(a.hint, b.hint) if kind == "max" else min(a.hint, b.hint)
         return self.cx.atom_dim(kind, (a, b), hint)
+
+    def _without_dominated(self, other: Dim, kind: str) -> Dim | None:
+        """a + c, if this is max(a, b) + c with b + c <= `other`, under a maximum; min likewise."""
+        parts = [(m, c) for m, c in self.poly if m]
+        if len(parts) != 1 or len(parts[0][0]) != 1 or parts[0][1] != 1:
+            return None
+        atom = self.cx.atoms[parts[0][0][0]]
+        if atom.kind != kind:
+            return None
+        shift = self.sub(self.cx.from_atom(atom))
+        for kept, dropped in (atom.args, atom.args[::-1]):
+            gap = other.sub(dropped).sub(shift)
+            if self.cx.facts.is_nonneg(gap if kind == "max" else gap.neg()):
+                return kept.add(shift)
+        return None
 
     # -- relations: a Cond each ------------------------------------------------------------------
     def eq(self, other: Dim | int) -> Cond:

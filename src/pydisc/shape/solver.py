@@ -168,8 +168,18 @@ class Facts:
                 answers = [a.decide() for a in cond.args]
                 if decisive in answers:
                     return decisive
-                return None if None in answers else not decisive
+                if None not in answers:
+                    return not decisive
+                return decisive if self._settle_together(cond) else None
         return _decide_real(cond)
+
+    def _settle_together(self, cond: Cond) -> bool:
+        """Whether two inequalities leave nothing between them (or), or nothing in common (and)."""
+        a, b = cond.args
+        if a.kind != "ge" or b.kind != "ge":
+            return False
+        total = a.args[0].add(b.args[0])  # a >= 0 fails where -a - 1 >= 0
+        return self.is_nonneg(total.add(1) if cond.kind == "or" else total.neg().sub(1))
 
     def is_zero(self, dim: Dim) -> bool | None:
         """Whether dim == 0 always, never, or it is not known."""
@@ -298,7 +308,20 @@ class Facts:
             return any(proofs)
         if any(atom.index in m for case in cases for m, _ in case.poly):
             return False
-        return all(proofs)
+        if easy is None:
+            return all(proofs)
+        return all(
+            self._prove_where(case, x.sub(y) if atom.kind == "max" else y.sub(x), depth)
+            for case, (x, y) in zip(cases, (atom.args, atom.args[::-1]), strict=True)
+        )
+
+    def _prove_where(self, dim: Dim, assumed: Dim, depth: int) -> bool:
+        """Whether dim >= 0 wherever `assumed` >= 0."""
+        self._nonneg.append(assumed)
+        try:
+            return self._prove(self.reduce(dim), depth)
+        finally:
+            self._nonneg.pop()
 
     # -- equalities -------------------------------------------------------------------------------
     def reduce(self, dim: Dim) -> Dim:

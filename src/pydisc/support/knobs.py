@@ -33,7 +33,11 @@ class Knobs:
         "after a fault of the compiler: run the model in eager mode, or raise",
         choices=("eager", "raise"),
     )
-    disable: str = _knob("", "names of passes to skip, separated by commas", in_cache_key=True)
+    disable: str = _knob(
+        "",
+        "names of passes to skip, separated by commas; `chain`: attention in parts",
+        in_cache_key=True,
+    )
     time: bool = _knob(False, "log the seconds of each stage after a compile")
     progress: bool = _knob(False, "show the progress bar even where stderr is not a terminal")
     repro: str = _knob("", "directory for the repro folders of failed compiles (else a temporary)")

@@ -1,31 +1,43 @@
 """A compiled model: picks the trace that fits a call, makes a new one when none does."""
 
 import inspect
+import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo.exc import TorchDynamoException
 from torch.utils import _pytree as pytree
 
 from pydisc.compiler.replay import write_repro
 from pydisc.compiler.report import Fallback, Report
-from pydisc.frontend import capture
-from pydisc.runtime.dtypes import TORCH_DTYPE
+from pydisc.frontend import capture, tensor_shapes
 from pydisc.runtime.loaded_program import CheckFailed
+from pydisc.shape import DeclaredDims
 from pydisc.support import knobs
-from pydisc.support.errors import InternalError, Unsupported
+from pydisc.support.errors import InternalError, PydiscError, Unsupported
 from pydisc.support.log import warn_once
 from pydisc.torch_backend.dynamo import disc
-from pydisc.torch_backend.variant import Variant, compile_variant
-from pydisc.torch_backend.weight_sources import registrations
+from pydisc.torch_backend.eager_reasons import GRADIENTS, device_of, needs_grad, warn_fallback
+from pydisc.torch_backend.variant import NeedsEager, Variant, compile_variant
+from pydisc.torch_backend.weight_sources import REGISTRATIONS
 
 MAX_TRACES = 32
 """Traces of one model before further branches run in eager mode."""
 
+_grad_enabled = torch.is_grad_enabled
 _any_autocast = torch._C._is_any_autocast_enabled
+_PLAIN_TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a call gave."""
+
+    value: Any
 
 
 class _Structure:
@@ -34,7 +46,7 @@ class _Structure:
     def __init__(self) -> None:
         self.variants: list[Variant] = []
         self.eager: Fallback | None = None
-        """Why these calls are not served by a trace."""
+        """Why calls that no trace here serves get no new one."""
         self.dynamo: Callable[..., Any] | None = None
         """torch.compile of the model, where Dynamo stands in for the tracer."""
 
@@ -45,12 +57,15 @@ class CompiledModel:
     Attributes of the model are reachable through it. `report()` tells what was compiled.
     """
 
-    def __init__(self, model: Callable[..., Any]) -> None:
+    def __init__(self, model: Callable[..., Any], dims: DeclaredDims | None = None) -> None:
         self._model = model
+        self._dims = dims
         self._module = model if isinstance(model, torch.nn.Module) else None
         self._structures: dict[Any, _Structure] = {}
+        self._of_tensors: dict[Any, _Structure] = {}
+        """Those of calls with nothing but tensors, by position: found without taking them apart."""
         self._lock = threading.RLock()
-        self._registrations = registrations()
+        self._registrations = REGISTRATIONS[0]
         self._compiles = 0
         self._calls = 0
         self._eager_calls = 0
@@ -71,26 +86,36 @@ class CompiledModel:
     # -- calls ---------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on these arguments."""
-        if self._registrations != registrations():
+        if self._registrations != REGISTRATIONS[0]:
             self._follow_module()
-        leaves, key = self._flatten(args, kwargs)
-        structure = self._structures.get(key)
-        if structure is not None and structure.variants and structure.eager is None:
-            tensors = self._checked(structure.variants[0], leaves)
-            if tensors is not None:
+        leaves: Sequence[torch.Tensor] = args
+        structure = kinds = None
+        if not (kwargs or _any_autocast()):
+            module = self._module
+            kinds = (module is not None and module.training, *map(type, args))
+            structure = self._of_tensors.get(kinds)
+        if structure is None:
+            leaves, key = self._flatten(args, kwargs)
+            structure = self._structures.get(key)
+            if kinds is not None and structure is not None and _PLAIN_TENSORS.issuperset(kinds[1:]):
+                self._of_tensors[kinds] = structure
+        if structure is not None and structure.variants:
+            variant = structure.variants[0]
+            dense = variant.dense(leaves)
+            if dense is not None and not (_grad_enabled() and variant.needs_grad(leaves)):
                 for variant in structure.variants:
                     try:
-                        result = variant(tensors)
-                    except CheckFailed:
+                        result = variant(leaves, dense)
+                    except (CheckFailed, NeedsEager):
                         continue
                     self._calls += 1
                     return result
-        return self._slow(key, args, kwargs, leaves)
+        return self._slow(args, kwargs)
 
     def _follow_module(self) -> None:
         """Parameters or buffers were registered somewhere: are ours still the module's?"""
         with self._lock:
-            self._registrations = registrations()
+            self._registrations = REGISTRATIONS[0]
             for structure in self._structures.values():
                 structure.variants = [v for v in structure.variants if v.follow_module()]
 
@@ -123,86 +148,76 @@ class CompiledModel:
         )
         return tensors, (spec, rest, mode)
 
-    def _checked(
-        self, variant: Variant, leaves: Sequence[torch.Tensor]
-    ) -> list[torch.Tensor] | None:
-        """Contiguous inputs, or None for eager mode; ValueError on a bad argument."""
-        tensors = []
-        for tensor, spec in zip(leaves, variant.program.program.inputs, strict=True):
-            if tensor.dtype is not TORCH_DTYPE[spec.dtype]:
-                raise ValueError(
-                    f"argument {spec.name}: dtype {tensor.dtype}, but the model was compiled for "
-                    f"{TORCH_DTYPE[spec.dtype]}; convert it, or compile the model again"
-                )
-            if tensor.dim() != len(spec.shape):
-                raise ValueError(
-                    f"argument {spec.name}: rank {tensor.dim()} (shape {list(tensor.shape)}), "
-                    f"but the model was compiled for rank {len(spec.shape)}"
-                )
-            if not tensor.is_cpu:
-                raise ValueError(
-                    f"argument {spec.name}: on device {tensor.device}, "
-                    "but the model was compiled for cpu"
-                )
-            if tensor.requires_grad and torch.is_grad_enabled():
-                return None
-            tensors.append(tensor if tensor.is_contiguous() else tensor.contiguous())
-        return tensors
-
-    def _slow(
-        self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any]
-    ) -> Any:
+    def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The first call of a structure, a new branch, or a call that must run in eager mode."""
         self._check_arguments(args, kwargs)
-        reason = self._needs_eager(leaves)
+        self._check_dims(args, kwargs)
+        leaves, key = self._flatten(args, kwargs)
+        reason = self._needs_eager(args, kwargs, leaves)
         if reason is not None:
             return self._run_eager(reason, args, kwargs)
         with self._lock:
             structure = self._structures.setdefault(key, _Structure())
-            if structure.eager is None:
-                fits, result = self._try_variants(structure, leaves)
-                if fits:
-                    return result
-                if isinstance(result, Fallback):
-                    return self._run_eager(result, args, kwargs)
-                if len(structure.variants) >= MAX_TRACES:
-                    structure.eager = Fallback("the model", f"more than {MAX_TRACES} traces", "")
-                else:
-                    self._new_variant(structure, args, kwargs)
-                    fits, result = self._try_variants(structure, leaves)
-                    if fits:
-                        return result
+            answer = self._answer(structure, args, kwargs, leaves)
             reason = structure.eager or Fallback("this call", "no trace fits it", "")
             route = structure.dynamo
+        match answer:
+            case Result(value):
+                return value
+            case Fallback():
+                return self._run_eager(answer, args, kwargs)
         if route is not None:
             return self._run_dynamo(structure, route, args, kwargs)
         return self._run_eager(reason, args, kwargs)
 
+    def _answer(
+        self,
+        structure: _Structure,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        leaves: Sequence[torch.Tensor],
+    ) -> Result | Fallback | None:
+        """The result by a trace, an old or a new one; else why the call must run in eager mode.
+
+        None where that stands in the structure.
+        """
+        answer = self._try_variants(structure, leaves)
+        if answer is not None or structure.eager is not None:
+            return answer
+        if len(structure.variants) >= MAX_TRACES:
+            line = _most_guarded_line(structure.variants)
+            structure.eager = Fallback("the model", f"more than {MAX_TRACES} traces", line)
+            return None
+        answer = self._new_variant(structure, args, kwargs)
+        return answer or self._try_variants(structure, leaves)
+
     def _try_variants(
         self, structure: _Structure, leaves: Sequence[torch.Tensor]
-    ) -> tuple[bool, Any]:
-        """(True, result) of the trace that fits, or (False, why the call must run in eager mode).
+    ) -> Result | Fallback | None:
+        """The result of the trace that fits, or why the call must run in eager mode.
 
-        (False, None) asks for a new trace.
+        None asks for a new trace.
         """
         if not structure.variants:
-            return False, None
-        tensors = self._checked(structure.variants[0], leaves)
-        if tensors is None:
-            return False, Fallback("this call", "an input requires gradients", "")
+            return None
+        dense = structure.variants[0].checked(leaves)
+        if _grad_enabled() and structure.variants[0].needs_grad(leaves):
+            return GRADIENTS
         failed: CheckFailed | None = None
         for variant in structure.variants:
             try:
-                result = variant(tensors)
+                result = variant(leaves, dense)
             except CheckFailed as failure:
                 failed = failure
                 continue
+            except NeedsEager as reason:
+                return Fallback("this call", str(reason), "")
             self._calls += 1
-            return True, result
+            return Result(result)
         if failed is not None and failed.check.kind == "assert":
             where = failed.check.where
-            return False, Fallback("this call", f"the model asserts {failed.check.text}", where)
-        return False, None
+            return Fallback("this call", f"the model asserts {failed.check.text}", where)
+        return None
 
     def _run_dynamo(
         self,
@@ -214,7 +229,7 @@ class CompiledModel:
         """Let Dynamo split the model where Python needs data; its graphs are compiled by us."""
         try:
             return route(*args, **kwargs)
-        except TorchDynamoException as error:
+        except _dynamo_error() as error:
             structure.dynamo = None
             text = f"Dynamo cannot take it either: {str(error).splitlines()[0]}"
             structure.eager = Fallback("the model", text, "")
@@ -228,58 +243,91 @@ class CompiledModel:
         except TypeError as error:
             raise ValueError(f"the model's arguments: {error}") from None
 
-    def _needs_eager(self, leaves: Sequence[torch.Tensor]) -> Fallback | None:
-        """What is not compiled yet, whatever the model."""
-        if torch.is_grad_enabled():
-            if any(t.requires_grad for t in leaves):
-                return Fallback("this call", "an input requires gradients", "")
-            if self._module is not None and self._module.training:
-                return Fallback(
-                    "this call", "the model is in training mode with gradients enabled", ""
-                )
+    def _check_dims(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Compare sizes with what the user declared."""
+        if self._dims is not None:
+            self._dims.check(tensor_shapes(self._model, args, kwargs))
+
+    def _needs_eager(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[torch.Tensor]
+    ) -> Fallback | None:
+        """What is not compiled yet, whatever the model; ValueError for a wrong device."""
+        if _grad_enabled() and needs_grad(leaves, self._module):
+            return GRADIENTS
         if torch.is_autocast_enabled("cpu"):
             return Fallback("this call", "autocast is enabled", "")
-        if any(type(t) not in (torch.Tensor, torch.nn.Parameter) for t in leaves):
+        if any(type(t) not in _PLAIN_TENSORS for t in leaves):
             return Fallback("this call", "an input is a tensor subclass", "")
-        if any(not t.is_cpu for t in leaves):
-            return Fallback("this call", "an input is not on the CPU", "")
-        return None
+        wrong = next((t for t in leaves if not t.is_cpu), None)
+        if wrong is None:
+            return None
+        if self._module is not None and (place := device_of(self._module)) is not None:
+            if place.type == "cpu":
+                name = self._name_of(wrong, args, kwargs)
+                raise ValueError(
+                    f"argument {name}: on device {wrong.device}, but the model is on {place}; "
+                    f"move it with .to({str(place)!r})"
+                )
+        return Fallback("this call", "an input is not on the CPU", "")
+
+    def _name_of(self, leaf: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The parameter that a tensor was given for."""
+        if self._signature is None:
+            return f"args[{args.index(leaf)}]" if leaf in args else "?"
+        given = self._signature.bind(*args, **kwargs).arguments
+        return next(
+            name
+            for name, value in given.items()
+            if any(leaf is found for found in pytree.tree_leaves(value))
+        )
 
     def _run_eager(self, reason: Fallback, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = self._model(*args, **kwargs)  # an error of the model is the user's to see
         self._eager_calls += 1
         if reason not in self._fallbacks:
             self._fallbacks[reason] = None
-            warn_once((id(self), reason), f"{reason.what} runs in eager mode: {reason.reason}")
+            warn_fallback(id(self), reason)
         return result
 
     # -- compiling -----------------------------------------------------------------------------
     def _new_variant(
         self, structure: _Structure, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Variant | None:
-        """Compile a trace for these arguments; on failure say why in `structure.eager`."""
+    ) -> Result | None:
+        """Compile a trace for these arguments; on failure say why in `structure.eager`.
+
+        Returns the result of the call where eager mode gave it: to find out whether the error of a
+        trace is an error of the call. Then it is the user's, and says nothing about other calls.
+        """
         try:
             variant = compile_variant(lambda: self._capture(args, kwargs), self._module)
         except Unsupported as error:
+            answer = None
+            if error.__cause__ is not None and not isinstance(error.__cause__, PydiscError):
+                answer = self._eager_result(args, kwargs)
             if error.what.startswith("element type"):  # Dynamo's graphs would have it too
                 structure.eager = Fallback(error.what, error.why, "")
             else:
                 self._take_dynamo_route(structure, error)
-            return None
+            return answer
         except Exception as error:
             if knobs.current().on_error == "raise":
                 raise
-            # Is it the model's own error? Then eager mode raises it, and that is what users expect.
-            self._model(*args, **kwargs)
+            answer = self._eager_result(args, kwargs)
             folder = write_repro(self._model, args, kwargs, error)
             fault = InternalError(f"{type(error).__name__}: {error}", str(folder))
             warn_once((id(self), "fault"), f"{fault}\n  the model runs in eager mode meanwhile")
             structure.eager = Fallback(
                 "the model", f"a fault of the compiler: {error}", str(folder)
             )
-            return None
+            self._fallbacks[structure.eager] = None
+            return answer
         self._add(structure, variant)
-        return variant
+        return None
+
+    def _eager_result(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result:
+        result = self._model(*args, **kwargs)
+        self._eager_calls += 1
+        return Result(result)
 
     def _take_dynamo_route(self, structure: _Structure, error: Unsupported) -> None:
         """What cannot be traced as one graph goes through torch.compile, from the next line on."""
@@ -298,13 +346,14 @@ class CompiledModel:
             self._fallbacks[fallback] = None
 
     def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return capture(self._model, args, kwargs, state=self._module)
+        return capture(self._model, args, kwargs, state=self._module, declared=self._dims)
 
     def precompile(self, *args: Any, **kwargs: Any) -> None:
         """Compile for this structure of arguments without running; raises what prevents it."""
         self._check_arguments(args, kwargs)
+        self._check_dims(args, kwargs)
         leaves, key = self._flatten(args, kwargs)
-        reason = self._needs_eager(leaves)
+        reason = self._needs_eager(args, kwargs, leaves)
         if reason is not None:
             raise Unsupported(reason.what, reason.reason)
         with self._lock:
@@ -334,3 +383,15 @@ def _hashable(value: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _dynamo_error() -> type[Exception]:
+    """Dynamo's own error. Only `torch.compile` loads Dynamo: it takes more than a second."""
+    return sys.modules["torch._dynamo.exc"].TorchDynamoException
+
+
+def _most_guarded_line(variants: Sequence[Variant]) -> str:
+    """The line of the user's code that made most of the traces: a branch or a loop over a size."""
+    guards = (g for v in variants for g in v.info.guards if g.kind != "assert")
+    lines = Counter(g.where for g in guards if g.where)
+    return max(lines, key=lines.__getitem__, default="")

@@ -18,8 +18,8 @@ from pydisc.frontend import Capture, capture
 from pydisc.runtime.loaded_program import CheckFailed
 from pydisc.support import knobs
 from pydisc.support.errors import Unsupported
-from pydisc.support.log import warn_once
-from pydisc.torch_backend.variant import Variant, compile_variant
+from pydisc.torch_backend.eager_reasons import GRADIENTS, needs_grad, warn_fallback
+from pydisc.torch_backend.variant import NeedsEager, Variant, compile_variant
 
 compiled_graphs: "weakref.WeakSet[DynamoGraph]" = weakref.WeakSet()
 """Graphs of Dynamo that this process has compiled, for reports and tests."""
@@ -67,17 +67,21 @@ class DynamoGraph:
 
     def __call__(self, *args: Any) -> Any:
         """Run; Dynamo has checked the arguments."""
-        if self.fallback is None and not torch.is_grad_enabled():
+        if self.fallback is None and torch.is_grad_enabled() and self._needs_grad(args):
+            warn_fallback(id(self), GRADIENTS)
+        elif self.fallback is None:
             key = self._key(args)
             variant = self.variants.get(key)
             if variant is None:
                 variant = self._compile(key, args)
             if variant is not None:
                 return self._run(variant, args)
-        elif self.fallback is None:
-            self._note(Fallback("a call", "gradients are enabled", ""))
         self.eager_calls += 1
         return self.graph(*args)
+
+    def _needs_grad(self, args: Sequence[Any]) -> bool:
+        tensors = (args[i] for i in (*self._tensors, *self._weights))
+        return needs_grad(tensors, self.graph)
 
     def _key(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """What a trace depends on besides the tensors: numbers, and which parameters there are."""
@@ -86,22 +90,23 @@ class DynamoGraph:
         return (numbers, plain, tuple(map(id, (args[i] for i in self._weights))))
 
     def _run(self, variant: Variant, args: Sequence[Any]) -> Any:
-        tensors = [args[i].contiguous() for i in self._tensors]
+        tensors = [args[i] for i in self._tensors]
         try:
-            result = variant(tensors)
-        except CheckFailed as failure:
-            self._note(
-                Fallback(
-                    "a call", f"{failure.check.kind} {failure.check.text}", failure.check.where
-                )
-            )
+            result = variant(tensors, [t.contiguous() for t in tensors])
+        except CheckFailed as failed:
+            check = failed.check
+            self._note(Fallback("a call", f"{check.kind} {check.text}", check.where))
+            self.eager_calls += 1
+            return self.graph(*args)
+        except NeedsEager as reason:
+            self._note(Fallback("a call", str(reason), ""))
             self.eager_calls += 1
             return self.graph(*args)
         self.calls += 1
         return result
 
     def _note(self, why: Fallback) -> None:
-        warn_once((id(self), why), f"{why.what} runs in eager mode: {why.reason}")
+        warn_fallback(id(self), why)
 
     def _compile(self, key: tuple[Any, ...], args: Sequence[Any]) -> Variant | None:
         try:

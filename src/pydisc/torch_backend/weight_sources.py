@@ -10,21 +10,16 @@ from typing import Any
 import torch
 from torch.nn.modules import module as nn_module
 
-_registrations = 0
+REGISTRATIONS = [0]
+"""How many parameters and buffers were registered in this process."""
 
 
 def _count(*_: Any) -> None:
-    global _registrations
-    _registrations += 1
+    REGISTRATIONS[0] += 1
 
 
 nn_module.register_module_parameter_registration_hook(_count)
 nn_module.register_module_buffer_registration_hook(_count)
-
-
-def registrations() -> int:
-    """How many parameters and buffers were registered in this process."""
-    return _registrations
 
 
 class WeightSources:

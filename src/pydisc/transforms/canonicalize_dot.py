@@ -1,9 +1,9 @@
-"""The left operand of a dot gets its contracting dims last, where the CPU kernels read them."""
+"""The operands of a dot get their dims in an order that the CPU kernels read."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch_mlir.ir import Attribute, DenseI64ArrayAttr, Module, Operation
+from torch_mlir.ir import Attribute, DenseI64ArrayAttr, Module, Operation, Value
 
 from pydisc.ir.passes import Pass, PassContext
 from pydisc.ir.rewriter import Rewriter, main_ops
@@ -13,6 +13,9 @@ from pydisc.ir.types import dtype_of, shape_of, tensor_type
 @dataclass(frozen=True)
 class CanonicalizeDot(Pass):
     """Transpose the left operand to [batch, free, contracting].
+
+    The right one becomes [batch, contracting, free] if its contracting dims or its free dims are
+    no neighbours.
 
     Before: dot_general(x: [k, m], y), contracting [0] x [..]    After: on transpose(x): [m, k]
     Needs: nothing.  Keeps: shape facts.  Stops: a dot in this form is left alone.
@@ -25,7 +28,7 @@ class CanonicalizeDot(Pass):
         rw = Rewriter(m)
         for op in main_ops(m):
             if op.name == "stablehlo.dot_general":
-                move_contracting_last(op, rw)
+                bring_into_form(op, rw)
         return rw.changes > 0
 
 
@@ -51,23 +54,46 @@ def dot_attribute(dims: dict[str, list[int]]) -> Attribute:
     )
 
 
-def move_contracting_last(op: Operation, rw: Rewriter) -> bool:
-    """Insert the transpose if the order is another."""
+def bring_into_form(op: Operation, rw: Rewriter) -> bool:
+    """Insert the transposes that an operand needs."""
     dims = dot_dims(op)
-    lhs = op.operands[0]
-    shape = shape_of(lhs.type)
-    batch, contracting = dims["lhs_batching"], dims["lhs_contracting"]
-    free = [i for i in range(len(shape)) if i not in batch + contracting]
-    order = [*batch, *free, *contracting]
-    if order == list(range(len(shape))):
+    lhs, rhs = op.operands
+    left, right = _left_order(lhs, dims), _right_order(rhs, dims)
+    if left == sorted(left) and right == sorted(right):
         return False
-    kind = tensor_type(tuple(shape[i] for i in order), dtype_of(lhs.type))
-    attributes = {"permutation": DenseI64ArrayAttr.get(order)}
-    moved = rw.create("stablehlo.transpose", [lhs], [kind], attributes, before=op).result
-    dims["lhs_batching"] = list(range(len(batch)))
-    first = len(batch) + len(free)
-    dims["lhs_contracting"] = list(range(first, first + len(contracting)))
+    operands = [_transposed(op, rw, lhs, left), _transposed(op, rw, rhs, right)]
+    for side, order in (("lhs", left), ("rhs", right)):
+        for kind in ("batching", "contracting"):
+            dims[f"{side}_{kind}"] = [order.index(d) for d in dims[f"{side}_{kind}"]]
     attributes = {"dot_dimension_numbers": dot_attribute(dims)}
-    made = rw.create(op.name, [moved, op.operands[1]], [op.result.type], attributes, before=op)
+    made = rw.create(op.name, operands, [op.result.type], attributes, before=op)
     rw.replace(op, [made.result])
     return True
+
+
+def _left_order(lhs: Value, dims: dict[str, list[int]]) -> list[int]:
+    batch, contracting = dims["lhs_batching"], dims["lhs_contracting"]
+    return [*batch, *_free(lhs, batch + contracting), *contracting]
+
+
+def _right_order(rhs: Value, dims: dict[str, list[int]]) -> list[int]:
+    """As it is where contracting dims are neighbours and free dims are: each group one stride."""
+    batch, contracting = dims["rhs_batching"], dims["rhs_contracting"]
+    free = _free(rhs, batch + contracting)
+    as_it_is = _free(rhs, batch)
+    if as_it_is in ([*contracting, *free], [*free, *contracting]):
+        return list(range(len(shape_of(rhs.type))))
+    return [*batch, *contracting, *free]
+
+
+def _free(value: Value, taken: list[int]) -> list[int]:
+    return [i for i in range(len(shape_of(value.type))) if i not in taken]
+
+
+def _transposed(op: Operation, rw: Rewriter, value: Value, order: list[int]) -> Value:
+    if order == sorted(order):
+        return value
+    shape = shape_of(value.type)
+    kind = tensor_type(tuple(shape[i] for i in order), dtype_of(value.type))
+    attributes = {"permutation": DenseI64ArrayAttr.get(order)}
+    return rw.create("stablehlo.transpose", [value], [kind], attributes, before=op).result

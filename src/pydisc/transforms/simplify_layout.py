@@ -108,4 +108,4 @@ def merge_transposes(op: Operation, rw: Rewriter) -> bool:
 
 
 def _attributes(op: Operation) -> dict:
-    return {named.name: named.attr for named in op.attributes} if len(op.attributes) else {}
+    return {name: op.attributes[name] for name in op.attributes}

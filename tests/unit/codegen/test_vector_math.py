@@ -13,21 +13,21 @@ from pydisc.codegen.cpu import vector_math
 
 UNARY = {
     "exponential": (torch.exp, 1.0),
-    "exponential_minus_one": (torch.expm1, 2.0),
-    "erf": (torch.erf, 1.5),
-    "tanh": (torch.tanh, 2.6),
-    "logistic": (torch.sigmoid, 2.5),
-    "log": (torch.log, 1.5),
-    "log_plus_one": (torch.log1p, 2.8),
-    "log2": (torch.log2, 2.5),
-    "sine": (torch.sin, 2.0),
-    "cosine": (torch.cos, 2.0),
-    "rsqrt": (torch.rsqrt, 2.0),
+    "exponential_minus_one": (torch.expm1, 1.0),
+    "erf": (torch.erf, 1.0),
+    "tanh": (torch.tanh, 2.0),
+    "logistic": (torch.sigmoid, 1.0),
+    "log": (torch.log, 1.0),
+    "log_plus_one": (torch.log1p, 1.0),
+    "log2": (torch.log2, 1.0),
+    "sine": (torch.sin, 1.0),
+    "cosine": (torch.cos, 1.0),
+    "rsqrt": (torch.rsqrt, 0.51),
     "sqrt": (torch.sqrt, 0.51),
     "floor": (torch.floor, 0.0),
     "ceil": (torch.ceil, 0.0),
     "round_nearest_even": (torch.round, 0.0),
-    "atan": (torch.atan, 2.0),
+    "atan": (torch.atan, 1.0),
 }
 SPECIAL = [
     *(0.0, -0.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1e-39, -1e-39, 1.17549435e-38),
@@ -77,8 +77,6 @@ def test_unary(unary_code: Callable, name: str) -> None:
     out = torch.full_like(x, 7.0)
     unary_code(name)(x, x, out, x.numel())
     want = reference(x.double())
-    if name == "logistic":  # below this e^-x overflows, and the result is no normal number
-        out, want = out[~(x < -87.0)], want[~(x < -87.0)]
     assert ulps(out, want) <= bound
     zero = (out == 0) & (want == 0)
     assert torch.equal(torch.signbit(out[zero]), torch.signbit(want[zero]))

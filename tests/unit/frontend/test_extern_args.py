@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from pydisc.artifact.extern_args import decode, encode, evaluate, symbols_of
+from pydisc.artifact.extern_args import decode, encode, symbols_of
 
 
 def named(kind: str, name: str) -> Any:
@@ -35,18 +35,3 @@ def test_round_trip() -> None:
 def test_what_cannot_be_written_is_refused() -> None:
     with pytest.raises(TypeError, match="Generator"):
         encode([torch.Generator()], {}, lambda x: x)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("S0*S1 - 3", 9),
-        ("-S0 + 1", -2),
-        ("max(S0, 5) // min(S1, 2)", 2),
-        ("S0 // (S1 - 4)", 0),
-        ("S1 % 3", 1),
-        ("S0 % (S1 - 4)", 3),
-    ],
-)
-def test_expressions(text: str, value: int) -> None:
-    assert evaluate(text, {"S0": 3, "S1": 4}) == value

@@ -196,3 +196,45 @@ def test_a_reduction_read_transposed_is_its_own_kernel() -> None:
     for n in (0, 1, 5, 33):
         x = torch.randn(n, n)
         torch.testing.assert_close(program([x])[0], x + x.sum(1)[None], rtol=1e-4, atol=1e-4)
+
+
+def test_a_returned_view_that_its_own_kernel_reads_makes_no_cycle() -> None:
+    """As in max(0, keepdim=True): the maximum is returned reshaped, and read for the index."""
+
+    def body(b: Builder, x: Value) -> list[Value]:
+        top = b.reshape(b.reduce("maximum", x, [1]), (x.shape[0], 1))
+        equal = b.binary("subtract", x, b.broadcast(top, x.shape, [0, 1]))
+        return [top, b.reduce("add", equal, [1])]
+
+    program = load([MATRIX], body)
+    for n, m in ((3, 5), (1, 1), (33, 2)):
+        x = torch.randn(n, m)
+        top = x.amax(1, keepdim=True)
+        torch.testing.assert_close(program([x]), [top, (x - top).sum(1)], rtol=1e-4, atol=1e-4)
+
+
+def test_a_view_forced_into_memory_is_not_read_by_what_it_comes_from() -> None:
+    def body(b: Builder, x: Value) -> list[Value]:
+        y = b.unary("tanh", x)
+        turned = b.reshape(b.transpose(b.reshape(y, (x.shape[0], 2, 3)), [0, 2, 1]), x.shape)
+        return [b.binary("add", y, turned)]
+
+    program = load([(("n", 6), "f32")], body)
+    x = torch.randn(5, 6)
+    y = x.tanh()
+    wanted = y + y.reshape(5, 2, 3).transpose(1, 2).reshape(5, 6)
+    torch.testing.assert_close(program([x])[0], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_dots_of_several_free_and_contracted_dims() -> None:
+    """The bias tells the free dims apart, so that they are not one stride in its kernel."""
+
+    def body(b: Builder, x: Value, w: Value, bias: Value) -> list[Value]:
+        y = b.dot_general(x, w, contract=([1, 2], [0, 1]))
+        return [b.binary("add", y, b.broadcast(bias, y.shape, [1]))]
+
+    inputs: list[Spec] = [(("n", 3, 4), "f32"), ((3, 4, 5, 2), "f32"), ((5,), "f32")]
+    program = load(inputs, body)
+    x, w, bias = torch.randn(7, 3, 4), torch.randn(3, 4, 5, 2), torch.randn(5)
+    wanted = torch.einsum("nab,aboc->noc", x, w) + bias[:, None]
+    torch.testing.assert_close(program([x, w, bias])[0], wanted, rtol=1e-4, atol=1e-4)

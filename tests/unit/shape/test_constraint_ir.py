@@ -92,6 +92,27 @@ def test_facts_are_written_and_read_back(fact: str, op: str) -> None:
     assert str(module) == text
 
 
+def test_products_that_were_learnt_together_are_one_tie() -> None:
+    facts = ("B*S == T", "B*B == 3*T")
+    module = written(table(*facts))
+    text = str(module)
+    assert text.count("tie_predicate_group_mul_eq") == 1
+    assert "tie_predicate_mul_eq" not in text
+    again = SymbolTable.read(module)
+    assert all(parse_cond(again.cx, fact).decide() is True for fact in facts)
+    again.write(module)
+    assert str(module) == text
+
+
+def test_labels_are_read_back() -> None:
+    symbols = table()
+    b, s = symbols.cx.symbols["B"], symbols.cx.symbols["S"]
+    symbols.label("ids", (b, s, 4, b + s))
+    symbols.label("mask", (s, b))
+    again = SymbolTable.read(written(symbols))
+    assert again.labels == {"B": "ids.shape[0]", "S": "ids.shape[1]"}
+
+
 def test_ranges_and_hints_are_read_back() -> None:
     again = SymbolTable.read(written(table()))
     s, t = again.cx.symbols["S"], again.cx.symbols["T"]

@@ -21,13 +21,13 @@ class Arithmetic(Structure):
     def mul(self, x: Val, y: Val) -> Val:
         return self._binary("mulf" if x.is_float else "muli", x, y)
 
-    def div(self, x: Val, y: Val) -> Val:
-        """Float quotient, or signed integer quotient towards zero."""
-        return self._binary("divf" if x.is_float else "divsi", x, y)
+    def div(self, x: Val, y: Val, *, signed: bool = True) -> Val:
+        """Float quotient, or integer quotient towards zero."""
+        return self._binary("divf" if x.is_float else "divsi" if signed else "divui", x, y)
 
-    def rem(self, x: Val, y: Val) -> Val:
+    def rem(self, x: Val, y: Val, *, signed: bool = True) -> Val:
         """Remainder with the sign of x, as C's fmod and %."""
-        return self._binary("remf" if x.is_float else "remsi", x, y)
+        return self._binary("remf" if x.is_float else "remsi" if signed else "remui", x, y)
 
     def maximum(self, x: Val, y: Val, *, signed: bool = True) -> Val:
         """The larger; NaN if one is NaN."""
@@ -50,11 +50,15 @@ class Arithmetic(Structure):
     def xor(self, x: Val, y: Val) -> Val:
         return self._binary("xori", x, y)
 
-    def shift_left(self, x: Val, bits: int) -> Val:
-        return self._binary("shli", x, self.const(bits, x.type))
+    def shift_left(self, x: Val, bits: int | Val) -> Val:
+        """x * 2^bits, for at least 0 and fewer bits than x has."""
+        bits = self.const(bits, x.type) if isinstance(bits, int) else bits
+        return self._binary("shli", x, bits)
 
-    def shift_right(self, x: Val, bits: int, *, signed: bool = True) -> Val:
-        return self._binary("shrsi" if signed else "shrui", x, self.const(bits, x.type))
+    def shift_right(self, x: Val, bits: int | Val, *, signed: bool = True) -> Val:
+        """x / 2^bits rounded down, for at least 0 and fewer bits than x has."""
+        bits = self.const(bits, x.type) if isinstance(bits, int) else bits
+        return self._binary("shrsi" if signed else "shrui", x, bits)
 
     def neg(self, x: Val) -> Val:
         if x.is_float:

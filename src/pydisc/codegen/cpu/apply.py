@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from pydisc.codegen.common.assembly_text import Text, Val
-from pydisc.codegen.cpu import vector_math
+from pydisc.codegen.cpu import integer_math, vector_math
 from pydisc.support.errors import InternalError
 
 _PLAIN = {
@@ -36,7 +36,7 @@ def apply(t: Text, fn: str, args: Sequence[Val], sources: Sequence[str], dtype: 
     if fn.startswith("compare_"):
         return _compare(t, fn.removeprefix("compare_"), args[0], args[1], source)
     if fn in _SPECIAL:
-        return _SPECIAL[fn](t, args, is_signed(dtype))
+        return _SPECIAL[fn](t, args, is_signed(source))
     raise InternalError(f"no CPU code for element-wise {fn} on {source}")
 
 
@@ -65,30 +65,39 @@ def _not(t: Text, args: Sequence[Val], _: bool) -> Val:
     return t.xor(x, t.const(1 if x.element == "i1" else -1, x.type))
 
 
-def _divide(t: Text, args: Sequence[Val], _: bool) -> Val:
-    """Integer division truncates; by zero it gives 0 instead of a trap."""
+def _divide(t: Text, args: Sequence[Val], signed: bool) -> Val:
     x, y = args
-    if x.is_float:
-        return t.div(x, y)
-    zero, one = t.const(0, x.type), t.const(1, x.type)
-    bad = t.compare("eq", y, zero)
-    return t.select(bad, zero, t.div(x, t.select(bad, one, y)))
+    return t.div(x, y) if x.is_float else integer_math.divide(t, x, y, signed=signed)
 
 
-def _remainder(t: Text, args: Sequence[Val], _: bool) -> Val:
+def _remainder(t: Text, args: Sequence[Val], signed: bool) -> Val:
     x, y = args
     if x.is_float:
         return vector_math.remainder(t, x, y)
-    zero, one = t.const(0, x.type), t.const(1, x.type)
-    bad = t.compare("eq", y, zero)
-    return t.select(bad, zero, t.rem(x, t.select(bad, one, y)))
+    return integer_math.remainder(t, x, y, signed=signed)
 
 
-def _power(t: Text, args: Sequence[Val], _: bool) -> Val:
+def _power(t: Text, args: Sequence[Val], signed: bool) -> Val:
     x, y = args
-    if not x.is_float:
-        raise InternalError("integer powers have no CPU code")
-    return vector_math.power(t, x, y)
+    if x.is_float:
+        return vector_math.power(t, x, y)
+    return integer_math.power(t, x, y, signed=signed)
+
+
+def _shift_left(t: Text, args: Sequence[Val], _: bool) -> Val:
+    return integer_math.shift_left(t, *args)
+
+
+def _shift_right(t: Text, args: Sequence[Val], signed: bool) -> Val:
+    return integer_math.shift_right(t, *args, signed=signed)
+
+
+def _shift_right_logical(t: Text, args: Sequence[Val], _: bool) -> Val:
+    return integer_math.shift_right(t, *args, signed=False)
+
+
+def _atan2(t: Text, args: Sequence[Val], _: bool) -> Val:
+    return vector_math.atan2(t, *args)
 
 
 def _is_finite(t: Text, args: Sequence[Val], _: bool) -> Val:
@@ -97,6 +106,7 @@ def _is_finite(t: Text, args: Sequence[Val], _: bool) -> Val:
 
 
 _SPECIAL: dict[str, Callable[[Text, Sequence[Val], bool], Val]] = {
+    "atan2": _atan2,
     "clamp": _clamp,
     "divide": _divide,
     "is_finite": _is_finite,
@@ -105,5 +115,8 @@ _SPECIAL: dict[str, Callable[[Text, Sequence[Val], bool], Val]] = {
     "not": _not,
     "power": _power,
     "remainder": _remainder,
+    "shift_left": _shift_left,
+    "shift_right_arithmetic": _shift_right,
+    "shift_right_logical": _shift_right_logical,
 }
-"""Emitters that are told whether the result is signed."""
+"""Emitters that are told whether the operands are signed."""

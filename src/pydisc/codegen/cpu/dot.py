@@ -16,6 +16,13 @@ def emit_dot(t: Text, name: str, schedule: Schedule, param_count: int, target: C
     _Dot(t, name, schedule, param_count, target).emit()
 
 
+def block_height(t: Text, rows: Val, blocks: Val, mr: int) -> Val:
+    """Rows of a block: all blocks alike, whole register tiles."""
+    blocks = t.maximum(blocks, t.const(1))
+    even = t.div(t.add(rows, t.sub(blocks, t.const(1))), blocks)
+    return t.mul(t.div(t.add(even, t.const(mr - 1)), t.const(mr)), t.const(mr))
+
+
 @dataclass
 class _Dot:
     t: Text
@@ -96,7 +103,7 @@ class _Dot:
         rows = self._extent(args, self.m_axis)
         limit = t.const(self.schedule.block)
         blocks = t.div(t.add(rows, t.sub(limit, t.const(1))), limit)
-        height = self._block_height(rows, blocks)
+        height = block_height(t, rows, blocks, self.target.mr)
         with t.when(t.compare("lt", begin, end)):
             first = t.div(begin, panels)
             last = t.div(t.sub(end, t.const(1)), panels)
@@ -126,13 +133,6 @@ class _Dot:
                     init = point.pointer(source, "init", 0, self.bias.index, "f32")
                 work = [a, lda, rhs, out, ldc, m0, m1, columns, depth, p0, p1, init, epilogue, env]
                 t.call("gemm_panels", work)
-
-    def _block_height(self, rows: Val, blocks: Val) -> Val:
-        """Rows of a block: all blocks alike, whole register tiles."""
-        t, mr = self.t, self.target.mr
-        blocks = t.maximum(blocks, t.const(1))
-        even = t.div(t.add(rows, t.sub(blocks, t.const(1))), blocks)
-        return t.mul(t.div(t.add(even, t.const(mr - 1)), t.const(mr)), t.const(mr))
 
     def _pack(
         self,

@@ -19,16 +19,7 @@ MICROKERNEL_ARGS = (
     ("k", I64),
     ("init", PTR),
     ("ldi", I64),
-)
-
-PACKED_ARGS = (
-    ("a", PTR),
-    ("b", PTR),
-    ("c", PTR),
-    ("ldc", I64),
-    ("k", I64),
-    ("init", PTR),
-    ("ldi", I64),
+    ("soon", PTR),
 )
 
 PANELS_ARGS = (
@@ -59,33 +50,47 @@ EPILOGUE_ARGS = (
 )
 
 
+LINE = 64 // 4
+"""Floats of a cache line."""
+
+AHEAD = 8
+"""Rows of a panel between the row that is used and the row that is fetched into L1."""
+
+ROW_GAP = LINE
+"""Floats between copied rows of A: rows that are a power of two apart would share cache sets."""
+
+
 def emit_microkernels(t: Text, target: CpuTarget) -> None:
     """Emit `@mk_1 .. @mk_MR`: c[r x NR] = init[r x NR] + a[r x k] @ b[k x NR].
 
     `b` is one packed panel, aligned to a vector. A leading dimension `ldi` of 0 adds one row of
-    `init` to every row. Leading dimensions count elements.
+    `init` to every row. Leading dimensions count elements. The kernel also fetches k cache lines
+    from `soon` on into L2: memory that is read next. Any address will do.
     """
     for rows in range(1, target.mr + 1):
         _Microkernel(t, target, rows).emit()
-    _Microkernel(t, target, target.mr, packed=True).emit()
-    _emit_pack_rows(t, target)
+    _emit_copy_rows(t, target)
 
 
-def _emit_pack_rows(t: Text, target: CpuTarget) -> None:
-    """Emit `@pack_rows(a, lda, k, dst)`: MR rows of A side by side, `[k][MR]`."""
-    mr = target.mr
+def _emit_copy_rows(t: Text, target: CpuTarget) -> None:
+    """Emit `@copy_rows(a, lda, k, dst)`: MR rows of A side by side, k + ROW_GAP apart."""
     args = [("a", PTR), ("lda", I64), ("k", I64), ("dst", PTR)]
-    with t.function("pack_rows", args, public=False) as (a, lda, k, dst):
-        rows = [t.at(a, t.mul(t.const(i), lda)) for i in range(mr)]
-        step = 4
+    step = 4 * t.lanes
+    vector = t.vector("f32")
+    with t.function("copy_rows", args, public=False) as (a, lda, k, dst):
         whole = t.sub(k, t.rem(k, t.const(step)))
-        for low, high, count in ((t.const(0), whole, step), (whole, k, 1)):
-            with t.loop(low, high, count) as loop:
-                out = t.at(dst, t.mul(loop.index, t.const(mr)))
-                sources = [t.at(row, loop.index) for row in rows]
-                for j in range(count):
-                    for i in range(mr):
-                        t.store(t.load(t.at(sources[i], j), "f32"), t.at(out, j * mr + i))
+        ld = t.add(k, t.const(ROW_GAP))
+        with t.loop(t.const(0), t.const(target.mr)) as rows:
+            source = t.at(a, t.mul(rows.index, lda))
+            out = t.at(dst, t.mul(rows.index, ld))
+            with t.loop(t.const(0), whole, step) as loop:
+                here, there = t.at(source, loop.index), t.at(out, loop.index)
+                for j in range(0, step, t.lanes):
+                    t.store(t.load(t.at(here, j), vector), t.at(there, j))
+            with t.loop(whole, k, t.lanes) as loop:
+                mask = t.tail_mask(t.sub(k, loop.index))
+                value = t.load_masked(t.at(source, loop.index), mask, vector)
+                t.store_masked(value, t.at(out, loop.index), mask)
 
 
 @dataclass
@@ -93,8 +98,6 @@ class _Microkernel:
     t: Text
     target: CpuTarget
     rows: int
-    packed: bool = False
-    """Whether A lies in memory as `[k][rows]` (pack_rows) instead of rows `lda` apart."""
 
     @property
     def columns(self) -> int:
@@ -114,14 +117,9 @@ class _Microkernel:
     def emit(self) -> None:
         t = self.t
         unroll = max(self.sets, 4)
-        name = "mk_packed" if self.packed else f"mk_{self.rows}"
-        args = PACKED_ARGS if self.packed else MICROKERNEL_ARGS
-        with t.function(name, args, public=False) as values:
-            b, c, ldc, k, init, ldi = values[-6:]
-            a = values[0]
-            self.a = [a]
-            if not self.packed:
-                self.a = [t.at(a, t.mul(t.const(i), values[1])) for i in range(self.rows)]
+        with t.function(f"mk_{self.rows}", MICROKERNEL_ARGS, public=False) as values:
+            a, lda, b, c, ldc, k, init, ldi, self.soon = values
+            self.a = [t.at(a, t.mul(t.const(i), lda)) for i in range(self.rows)]
             zero = t.const(0.0, t.vector("f32"))
             acc = [
                 t.load(t.at(row, j * t.lanes), zero.type)
@@ -145,29 +143,34 @@ class _Microkernel:
                     t.store(loop.results[i * self.columns + j], t.at(row, j * t.lanes))
 
     def _steps(self, k: Val, b: Val, carried: list[Val], count: int) -> list[Val]:
-        """`count` rank-1 updates, spread over the accumulator sets."""
+        """`count` rank-1 updates, spread over the accumulator sets.
+
+        Hardware fetches lines in order too, but not over the end of a page, and not early enough.
+        """
         t, acc = self.t, list(carried)
         tile = self.rows * self.columns
         sets = len(acc) // tile
         row = t.at(b, t.mul(k, t.const(self.target.nr)))
-        at_k = t.mul(k, t.const(self.rows)) if self.packed else k
-        a = [t.at(x, at_k) for x in self.a]
+        a = [t.at(x, k) for x in self.a]
+        soon = t.at(self.soon, t.mul(k, t.const(LINE)))
         for step in range(count):
             base = tile * (step % sets)
             vectors = [
                 t.load(t.at(row, step * self.target.nr + j * t.lanes), t.vector("f32"), 4 * t.lanes)
                 for j in range(self.columns)
             ]
+            for line in range(0, self.target.nr, LINE):
+                t.prefetch(t.at(row, (step + AHEAD) * self.target.nr + line))
+            t.prefetch(t.at(soon, step * LINE), locality=2)
             for i in range(self.rows):
-                source = t.at(a[0], step * self.rows + i) if self.packed else t.at(a[i], step)
-                x = t.splat(t.load(source, "f32"))
+                x = t.splat(t.load(t.at(a[i], step), "f32"))
                 for j in range(self.columns):
                     n = base + i * self.columns + j
                     acc[n] = t.fma(x, vectors[j], acc[n])
         return acc
 
 
-PACK_PANELS = 8
+COPY_PANELS = 8
 """Panels from which on copying A pays: each panel reads the copy once."""
 
 
@@ -208,8 +211,8 @@ class _PanelLoop:
             self.whole_panels = t.div(self.N, t.const(nr))
             # partial sums of a ragged panel between blocks of k
             self.buffer = t.stack(self.blocking.mc * nr)
-            self.rows_buffer = t.stack(self.blocking.mc * (self.blocking.kc + 8))
-            self.packs = t.compare("ge", t.sub(p1, p0), t.const(PACK_PANELS))
+            self.rows_buffer = t.stack(self.blocking.mc * (self.blocking.kc + 8 + ROW_GAP))
+            self.copies = t.compare("ge", t.sub(p1, p0), t.const(COPY_PANELS))
             kc = self._k_step()
             # one pass even when K is 0, so that C = init is written
             k_end = t.maximum(self.K, t.const(1))
@@ -220,19 +223,20 @@ class _PanelLoop:
                     self.kl = t.minimum(t.sub(self.K, self.k0), kc)
                     self.first = t.compare("eq", self.k0, zero)
                     self.last = t.compare("ge", t.add(self.k0, kc), self.K)
-                    self._pack_rows(rows.index, m_end)
+                    self._copy_rows(rows.index, m_end)
                     with t.loop(p0, p1) as panels:
                         self._panel(panels.index, rows.index, m_end)
 
-    def _pack_rows(self, m: Val, m_end: Val) -> None:
+    def _copy_rows(self, m: Val, m_end: Val) -> None:
         """Copy the whole tiles of a block of A, so that every panel reads them in one stream."""
         t, mr = self.t, self.target.mr
-        with t.when(self.packs):
+        self.copy_ld = t.add(self.kl, t.const(ROW_GAP))
+        with t.when(self.copies):
             rows = t.sub(m_end, m)
             a = t.at(t.at(self.a, self.k0), t.mul(m, self.lda))
             with t.loop(t.const(0), t.sub(rows, t.rem(rows, t.const(mr))), mr) as loop:
-                out = t.at(self.rows_buffer, t.mul(loop.index, self.kl))
-                t.call("pack_rows", [t.at(a, t.mul(loop.index, self.lda)), self.lda, self.kl, out])
+                out = t.at(self.rows_buffer, t.mul(loop.index, self.copy_ld))
+                t.call("copy_rows", [t.at(a, t.mul(loop.index, self.lda)), self.lda, self.kl, out])
 
     def _differs(self, x: Val, y: Val) -> Val:
         return self.t.op(f'llvm.icmp "ne" {x}, {y} : {PTR}', "i1")
@@ -263,26 +267,29 @@ class _PanelLoop:
         rest = t.rem(rows, t.const(self.target.mr))
         full = t.sub(rows, rest)
 
-        def tile_at(i: Val, rows: Val, kernels: list[int]) -> None:
+        # lines of the next panel: a tile fetches one for each k
+        lines = nr // LINE
+        next_panel = t.at(panel, t.mul(t.const(nr), self.K))
+        slice_ = t.mul(self.kl, t.const(LINE))
+
+        def tile_at(i: Val, rows: Val, kernels: list[int], a: Val, lda: Val) -> None:
             c = t.at(tile, t.mul(i, ld))
             init = t.select(self.first, bias, c)
-            args = [t.at(a, t.mul(i, self.lda)), self.lda, panel, c, ld, self.kl, init, ldi]
+            number = t.div(i, t.const(self.target.mr))
+            fetches = t.compare("lt", number, t.const(lines))
+            soon = t.select(fetches, t.at(next_panel, t.mul(number, slice_)), panel)
+            args = [t.at(a, t.mul(i, lda)), lda, panel, c, ld, self.kl, init, ldi, soon]
             self._dispatch(rows, kernels, args)
             with t.when(work):
                 self._finish(c, ld, t.add(m, i), rows, n0, cols)
 
-        with t.when(self.packs) as packed, t.loop(t.const(0), full, self.target.mr) as loop:
-            i = loop.index
-            c = t.at(tile, t.mul(i, ld))
-            source = t.at(self.rows_buffer, t.mul(i, self.kl))
-            init = t.select(self.first, bias, c)
-            t.call("mk_packed", [source, panel, c, ld, self.kl, init, ldi])
-            with t.when(work):
-                self._finish(c, ld, t.add(m, i), t.const(self.target.mr), n0, cols)
-        with packed.otherwise(), t.loop(t.const(0), full, self.target.mr) as loop:
-            tile_at(loop.index, t.const(self.target.mr), [self.target.mr])
+        tile_rows = t.const(self.target.mr)
+        source = t.select(self.copies, self.rows_buffer, a)
+        source_ld = t.select(self.copies, self.copy_ld, self.lda)
+        with t.loop(t.const(0), full, self.target.mr) as loop:
+            tile_at(loop.index, tile_rows, [self.target.mr], source, source_ld)
         with t.when(t.compare("gt", rest, t.const(0))):
-            tile_at(full, rest, list(range(1, self.target.mr)))
+            tile_at(full, rest, list(range(1, self.target.mr)), a, self.lda)
 
     def _dispatch(self, rows: Val, kernels: list[int], args: list[Val]) -> None:
         """Call the kernel for the number of rows: a search in halves."""

@@ -1,5 +1,7 @@
 """Memory-bound kernels: maps, row reductions and column reductions with everything around them.
 
+Scans are in scan.py.
+
 A row kernel makes several passes over a row that stays in L1: each pass computes all reductions
 whose inputs are known, several vectors in flight; the last one stores. Costly values that two
 passes need are kept in the output row meanwhile.
@@ -7,12 +9,17 @@ passes need are kept in the output row meanwhile.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from pydisc.artifact import program as abi
 from pydisc.codegen.common.assembly_text import PTR, Text, Val, register_type
 from pydisc.codegen.cpu.apply import is_signed
+from pydisc.codegen.cpu.neutral import neutral
 from pydisc.codegen.cpu.point import Arguments, Point, closure
+from pydisc.codegen.cpu.scan import emit_scan
 from pydisc.fusion.kernel_program import KernelProgram
-from pydisc.schedule.loops import COSTLY
+from pydisc.ir.types import FLOATS
+from pydisc.schedule.memory_bound import COSTLY
 from pydisc.schedule.schedule import Schedule, unit_stride
 
 SIGNATURE = (("args", PTR), ("begin", "i64"), ("end", "i64"), ("scratch", PTR))
@@ -21,21 +28,8 @@ SIGNATURE = (("args", PTR), ("begin", "i64"), ("end", "i64"), ("scratch", PTR))
 Body = Callable[[Point, list[Val]], list[Val]]
 """Emits the inside of a reduction loop: sums so far to sums."""
 
-_NEUTRAL: dict[str, float] = {"add": 0, "multiply": 1, "or": 0, "and": 1}
-
-
-def neutral(kind: str, dtype: str) -> float | int | bool:
-    """The neutral element of a reduction."""
-    if kind in _NEUTRAL:
-        return bool(_NEUTRAL[kind]) if dtype == "i1" else _NEUTRAL[kind]
-    if dtype[0] in "fb":
-        return float("-inf") if kind == "maximum" else float("inf")
-    if dtype == "i1":
-        return kind == "minimum"
-    bits = int(dtype.lstrip("ui"))
-    if dtype.startswith("u"):
-        return 0 if kind == "maximum" else 2**bits - 1
-    return -(2 ** (bits - 1)) if kind == "maximum" else 2 ** (bits - 1) - 1
+CASCADE = 64
+"""Numbers that are added one by one before their sum is added to others."""
 
 
 def emit_loops(t: Text, name: str, schedule: Schedule, param_count: int) -> None:
@@ -57,6 +51,10 @@ class _Loops:
 
     def emit(self, begin: Val, end: Val) -> None:
         t, s = self.t, self.schedule
+        nothing = self.args.nothing_to_take()
+        if nothing is not None:
+            self.args.report(nothing, abi.INDEX_OUT_OF_RANGE)
+            end = t.select(nothing, begin, end)
         with t.loop(begin, end) as units:
             unit = units.index
             extent = self.args.size(self.program.axes[s.vector])
@@ -76,6 +74,8 @@ class _Loops:
                 self._map(point, low, high)
             elif s.kind == "row":
                 self._row(point, extent)
+            elif s.kind == "scan":
+                emit_scan(self.schedule, point, low, high)
             else:
                 self._column(point, low, high)
 
@@ -155,6 +155,59 @@ class _Loops:
         with t.loop(t.const(0), extent, 1, sums) as loop:
             inside = point.at(scalars={loops[0]: loop.index})
             loop.carry(*self._nest(inside, loops[1:], loop.carried, body))
+        return loop.results
+
+    def _reduce_nest(
+        self, point: Point, loops: Sequence[int], stage: Sequence[int], sums: list[Val], body: Body
+    ) -> list[Val]:
+        """`_nest` around a reduction whose sums of floats are cascades: see `_cascade`."""
+        if not loops:
+            return body(point, sums)
+        t = self.t
+        size = self.program.axes[loops[0]]
+
+        def some(low: Val, high: Val, sums: list[Val]) -> list[Val]:
+            with t.loop(low, high, 1, sums) as loop:
+                inside = point.at(scalars={loops[0]: loop.index})
+                loop.carry(*self._reduce_nest(inside, loops[1:], stage, loop.carried, body))
+            return loop.results
+
+        levels = self._levels(stage, size, 1)
+        return self._cascade(t.const(0), self.args.size(size), 1, levels, stage, sums, some)
+
+    def _levels(self, stage: Sequence[int], size: Any, step: int) -> int:
+        """Levels of the cascade of a stage: only sums and products of floats need one."""
+        exprs = [self.program.exprs[r] for r in stage]
+        if not any(e.dtype in FLOATS and e.fn in ("add", "multiply") for e in exprs):
+            return 0
+        blocks = (step * CASCADE, step * CASCADE**2)
+        return sum(not isinstance(size, int) or size > block for block in blocks)
+
+    def _cascade(
+        self,
+        low: Val,
+        high: Val,
+        step: int,
+        levels: int,
+        stage: Sequence[int],
+        sums: list[Val],
+        some: Callable[[Val, Val, list[Val]], list[Val]],
+    ) -> list[Val]:
+        """Reduce from `low` to `high` in blocks of CASCADE^levels steps that start anew each.
+
+        n numbers added one by one lose n units in the worst case, blocks of blocks 2 CASCADE and
+        n / CASCADE^2.
+        """
+        if not levels:
+            return some(low, high, sums)
+        t = self.t
+        size = t.const(step * CASCADE**levels)
+        with t.loop(low, high, size, sums) as loop:
+            end = t.minimum(t.add(loop.index, size), high)
+            block = self._cascade(
+                loop.index, end, step, levels - 1, stage, self._neutrals(stage), some
+            )
+            loop.carry(*self._combine(stage, loop.carried, block))
         return loop.results
 
     def _split_stores(self, inner: frozenset[int]) -> tuple[list[int], list[int]]:
@@ -242,7 +295,7 @@ class _Loops:
         def along(p: Point, sums: list[Val]) -> list[Val]:
             return self._fold(p, stage, extent, sums, step)
 
-        sums = self._nest(point, s.loops, self._neutrals(stage), along)
+        sums = self._reduce_nest(point, s.loops, stage, self._neutrals(stage), along)
         for r, total in zip(stage, sums, strict=True):
             e = program.exprs[r]
             point.values[r] = t.splat(t.reduce(e.fn, total, signed=is_signed(e.dtype)))
@@ -255,16 +308,23 @@ class _Loops:
         lanes, stride = t.const(t.lanes), t.const(t.lanes * unroll)
         bulk = t.sub(extent, t.rem(extent, stride))
         whole = t.sub(extent, t.rem(extent, lanes))
-        flights = [*sums, *(self._neutrals(stage) * (unroll - 1))]
-        with t.loop(t.const(0), bulk, stride, flights) as loop:
-            out: list[Val] = []
-            for u in range(unroll):
-                at = t.add(loop.index, t.const(u * t.lanes)) if u else loop.index
-                out += step(point.at(start=at), loop.carried[u * width : (u + 1) * width])
-            loop.carry(*out)
-        totals = loop.results[:width]
-        for u in range(1, unroll):
-            totals = self._combine(stage, totals, loop.results[u * width : (u + 1) * width])
+
+        def fly(low: Val, high: Val, sums: list[Val]) -> list[Val]:
+            flights = [*sums, *(self._neutrals(stage) * (unroll - 1))]
+            with t.loop(low, high, stride, flights) as loop:
+                out: list[Val] = []
+                for u in range(unroll):
+                    at = t.add(loop.index, t.const(u * t.lanes)) if u else loop.index
+                    out += step(point.at(start=at), loop.carried[u * width : (u + 1) * width])
+                loop.carry(*out)
+            totals = loop.results[:width]
+            for u in range(1, unroll):
+                totals = self._combine(stage, totals, loop.results[u * width : (u + 1) * width])
+            return totals
+
+        span = t.lanes * unroll
+        levels = self._levels(stage, self.program.axes[self.schedule.vector], span)
+        totals = self._cascade(t.const(0), bulk, span, levels, stage, sums, fly)
         with t.loop(bulk, whole, lanes, totals) as rest:
             rest.carry(*step(point.at(start=rest.index), rest.carried))
         totals = rest.results
@@ -289,7 +349,7 @@ class _Loops:
                 def step(q: Point, sums: list[Val], stage=stage, roots=roots) -> list[Val]:
                     return self._combine(stage, sums, [q.evaluate(root) for root in roots])
 
-                sums = self._nest(p, s.loops, self._neutrals(stage), step)
+                sums = self._reduce_nest(p, s.loops, stage, self._neutrals(stage), step)
                 p.values.update(zip(stage, sums, strict=True))
                 done |= set(stage)
             self._store_all(p, per_row)

@@ -8,6 +8,7 @@ result, so what a loop does not change is evaluated before it (`hoist`).
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from pydisc.artifact import program as abi
 from pydisc.codegen.common.assembly_text import (
     PTR,
     Text,
@@ -21,8 +22,9 @@ from pydisc.fusion.kernel_program import Expr, KernelProgram, Linear, Store
 from pydisc.schedule.schedule import Param, constant_zero, unit_stride
 from pydisc.support.errors import InternalError
 
-_COMPUTED_BEFORE = frozenset({"reduce", "accumulator"})
+_COMPUTED_BEFORE = frozenset({"reduce", "accumulator", "scan"})
 """Values that the loops around a point have computed, and that the point is given."""
+_DIVISIONS = frozenset({"divide", "remainder"})
 
 
 @dataclass
@@ -53,6 +55,25 @@ class Arguments:
     def size(self, size: int | Param) -> Val:
         """The value of a size."""
         return self.t.const(size) if isinstance(size, int) else self.params[size.index]
+
+    def report(self, bad: Val, error: int) -> None:
+        """Set the error slot if a scalar i1 is true."""
+        with self.t.when(bad):
+            self.t.store(self.t.const(error), self.error, align=8)
+
+    def nothing_to_take(self) -> Val | None:
+        """Whether rows of an empty table are asked for; None if that cannot be."""
+        t, exprs = self.t, self.program.exprs
+        result: Val | None = None
+        for bound, row in dict.fromkeys((e.bound, e.args[0]) for e in exprs if e.op == "take"):
+            if isinstance(bound, int) and bound:
+                continue
+            bad = t.compare("eq", self.size(bound), t.const(0))
+            for axis in sorted(exprs[row].axes):
+                extent = self.size(self.program.axes[axis])
+                bad = t.and_(bad, t.compare("ne", extent, t.const(0)))
+            result = bad if result is None else t.or_(result, bad)
+        return result
 
 
 @dataclass
@@ -149,6 +170,8 @@ class Point:
             case "apply":
                 exprs = self.args.program.exprs
                 args = [self.evaluate(a) for a in e.args]
+                if e.fn in _DIVISIONS and not args[1].is_float:
+                    self._check_divisor(e, args[1])
                 return apply(t, e.fn, args, [exprs[a].dtype for a in e.args], e.dtype)
             case _:
                 raise InternalError(f"{e.op} is not evaluated at a point")
@@ -209,7 +232,10 @@ class Point:
         )
 
     def _take(self, e: Expr) -> Val:
-        """Read a row by number; a number out of range sets the error slot and reads row 0."""
+        """Read a row by number; a number out of range is reported and reads row 0.
+
+        There is a row 0: a kernel with an empty table does not get here (`nothing_to_take`).
+        """
         t = self.t
         exprs = self.args.program.exprs
         row_expr = exprs[e.args[0]]
@@ -228,9 +254,7 @@ class Point:
             return self._read(t.at(base, offset, memory_type(e.dtype)), e.index, e.dtype)
         rows = t.convert(self.evaluate(e.args[0]), row_expr.dtype, "i64")
         bad = t.compare("uge", rows, t.splat(bound))
-        if self.mask is not None:
-            bad = t.and_(bad, self.mask)
-        self._report(t.any_lane(bad))
+        self._report_lanes(bad, abi.INDEX_OUT_OF_RANGE)
         offsets = t.mul(t.select(bad, t.const(0, rows.type), rows), t.splat(step))
         coefficient = e.index.coefficient(self.vector)
         if not constant_zero(coefficient):
@@ -245,13 +269,21 @@ class Point:
         t = self.t
         row = t.extract(t.convert(rows, dtype, "i64"), 0)
         bad = t.compare("uge", row, bound)
-        self._report(bad)
+        self.args.report(bad, abi.INDEX_OUT_OF_RANGE)
         return t.select(bad, t.const(0), row)
 
-    def _report(self, bad: Val) -> None:
+    def _check_divisor(self, e: Expr, divisor: Val) -> None:
+        """Report lanes of an integer division that divide by 0; a constant is known not to be."""
+        known = self.args.program.exprs[e.args[1]]
+        if known.op != "const" or not known.value:
+            zero = self.t.const(0, divisor.type)
+            self._report_lanes(self.t.compare("eq", divisor, zero), abi.DIVISION_BY_ZERO)
+
+    def _report_lanes(self, bad: Val, error: int) -> None:
         t = self.t
-        with t.when(bad):
-            t.store(t.const(1), self.args.error, align=8)
+        if self.mask is not None:
+            bad = t.and_(bad, self.mask)
+        self.args.report(t.any_lane(bad), error)
 
     def reload(self, position: int, store: Store) -> Val:
         """Read back what this kernel has stored in an output at this point."""

@@ -2,17 +2,12 @@
 
 from pydisc.codegen.common.assembly_text import PTR, Text
 
-CHANGED_ARGS = (
-    ("entries", PTR),
-    ("count", "i64"),
-    ("layout", PTR),
-    ("samples", PTR),
-    ("sample_count", "i64"),
-)
+_FIELDS = (PTR, "i64", PTR, PTR, "i64")
+"""Of the argument: entries, their count, layout, samples, their count."""
 
 
 def emit_weights_changed(t: Text) -> None:
-    """Emit `@weights_changed(..) -> i64`: 1 if some weight is not as expected.
+    """Emit `@weights_changed(fields) -> i64`: 1 if some weight is not as expected.
 
     An entry is (tensor, version, data, start): the address of the framework's tensor object and the
     values expected of it: version, data pointer of the storage, number of the first element in it.
@@ -23,8 +18,10 @@ def emit_weights_changed(t: Text) -> None:
     `.data` move no version counter; they are seen by the samples, which are read last, when the
     storage is known to be the one they lie in.
     """
-    with t.function("weights_changed", CHANGED_ARGS, ["i64"]) as values:
-        entries, count, layout, samples, sample_count = values
+    with t.function("weights_changed", [("fields", PTR)], ["i64"]) as (fields,):
+        entries, count, layout, samples, sample_count = (
+            t.load(t.at(fields, i, "i64"), type_, align=8) for i, type_ in enumerate(_FIELDS)
+        )
         offsets = [t.load(t.at(layout, i, "i64"), "i64", align=8) for i in range(5)]
         storage_at, data_at, counter_at, version_at, start_at = offsets
         null = t.null()

@@ -10,6 +10,7 @@ from pydisc.frontend.lowerings import (
     linalg,
     normalization,
     reduce,
+    scan,
 )
 from pydisc.frontend.lowerings.context import LoweringContext
 from pydisc.frontend.lowerings.registry import covered, lowering, rule_of
@@ -28,4 +29,5 @@ __all__ = [
     "normalization",
     "reduce",
     "rule_of",
+    "scan",
 ]

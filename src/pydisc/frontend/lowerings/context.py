@@ -88,13 +88,15 @@ class LoweringContext:
         if not self.shapes.dim(a).eq(b).expect_true():
             raise RuntimeError(f"{what}: sizes {a} and {b} do not agree")
 
+    def is_at_least(self, a: Size, b: Size) -> bool:
+        """Whether a >= b: known, or by a guard that an error is raised where it is not."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a >= b
+        return self.shapes.dim(a).ge(b).expect_true()
+
     def require_at_least(self, a: Size, b: Size, what: str) -> None:
         """Demand a >= b: known, or by a guard; IndexError if it is not so."""
-        if isinstance(a, int) and isinstance(b, int):
-            holds = a >= b
-        else:
-            holds = self.shapes.dim(a).ge(b).expect_true()
-        if not holds:
+        if not self.is_at_least(a, b):
             raise IndexError(f"{what}: {a} is less than {b}")
 
     def holds(self, a: Size, relation: str, b: Size) -> bool:
@@ -218,6 +220,11 @@ class LoweringContext:
             return x
         if isinstance(x, int) and x == 1:
             return y
+        if self.known(x, "eq", y):
+            return y if isinstance(y, int) else x
+        for small, other in ((x, y), (y, x)):
+            if self.known(1, "ge", small):
+                return self._broadcast_small(small, other)
         hint_x, hint_y = size_hint(x), size_hint(y)
         if hint_x != hint_y and 1 in (hint_x, hint_y):
             one, other = (x, y) if hint_x == 1 else (y, x)
@@ -225,6 +232,16 @@ class LoweringContext:
             return other
         self.require_equal(x, y, "broadcast")
         return y if isinstance(y, int) else x
+
+    def _broadcast_small(self, small: Size, other: Size) -> Size:
+        """The common size of one that is 0 or 1, such as that of `x[:1]`, and another.
+
+        1 is repeated; 0 goes with 0 and 1 only, and gives 0. Both are the product of the sizes.
+        """
+        is_one = self.shapes.dim(small).eq(1)
+        if not is_one.sym_or(self.shapes.dim(other).le(1)).expect_true():
+            raise RuntimeError(f"broadcast: sizes {small} and {other} do not agree")
+        return other if is_one.decide() else small * other  # pyright: ignore[reportOperatorIssue]
 
     def align(self, *operands: Value | Number, dtype: str | None = None) -> list[Value]:
         """Operands of an element-wise op: of one element type and one shape."""
@@ -319,11 +336,20 @@ class LoweringContext:
         if old is not new and size_hint(old) == size_hint(new):
             self.require_equal(old, new, "view")
 
-    def slice_axis(self, x: Value, axis: int, start: Size, limit: Size, step: int = 1) -> Value:
-        """x[..., start:limit:step, ...]; in range."""
-        length = limit - start  # pyright: ignore[reportOperatorIssue]
+    def slice_axis(
+        self,
+        x: Value,
+        axis: int,
+        start: Size,
+        limit: Size,
+        step: int = 1,
+        length: Size | None = None,
+    ) -> Value:
+        """x[..., start:limit:step, ...]; in range. `length` is limit - start in a simpler form."""
+        if length is None:
+            length = limit - start  # pyright: ignore[reportOperatorIssue]
         if step != 1:
-            length = (length + (step - 1)) // step
+            length = (length + (step - 1)) // step  # pyright: ignore[reportOptionalOperand]
         size = x.shape[axis]
         if isinstance(start, int) and start == 0 and step == 1 and (limit is size or limit == size):
             return x

@@ -20,7 +20,6 @@ from pydisc.ir.types import FLOATS
 from pydisc.shape import Real
 
 # -- one operand ----------------------------------------------------------------------------------
-_SAME_DTYPE = {"neg": "negate", "abs": "abs", "sign": "sign", "sgn": "sign"}
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "round": "round_nearest_even"}
 _FLOAT = {
     "exp": "exponential",
@@ -37,12 +36,6 @@ _FLOAT = {
 }
 
 
-def _register_same(aten: str, hlo: str) -> None:
-    @lowering(f"aten.{aten}.default")
-    def rule(cx: Cx, x: Value) -> Value:
-        return cx.unary(hlo, x)
-
-
 def _register_rounding(aten: str, hlo: str) -> None:
     @lowering(f"aten.{aten}.default")
     def rule(cx: Cx, x: Value) -> Value:
@@ -55,18 +48,52 @@ def _register_float(aten: str, hlo: str) -> None:
         return cx.unary(hlo, cx.convert(x, float_dtype(x.dtype)))
 
 
-for _aten, _hlo in _SAME_DTYPE.items():
-    _register_same(_aten, _hlo)
 for _aten, _hlo in _ROUNDING.items():
     _register_rounding(_aten, _hlo)
 for _aten, _hlo in _FLOAT.items():
     _register_float(_aten, _hlo)
 
 
-@lowering("aten.erf.default")
-def erf(cx: Cx, x: Value) -> Value:
-    """The error function."""
-    return cx.b.elementwise("erf", cx.convert(x, float_dtype(x.dtype)))
+@lowering("aten.abs.default")
+def abs_(cx: Cx, x: Value) -> Value:
+    """|x|."""
+    if x.dtype == "i1":
+        raise NotImplementedError("\"abs_cpu\" not implemented for 'Bool'")
+    return x if x.dtype == "ui8" else cx.unary("abs", x)
+
+
+@lowering("aten.neg.default")
+def neg(cx: Cx, x: Value) -> Value:
+    """-x."""
+    if x.dtype == "i1":
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    return cx.unary("negate", x)
+
+
+@lowering("aten.sign.default", "aten.sgn.default")
+def sign(cx: Cx, x: Value) -> Value:
+    """(x > 0) - (x < 0): of NaN and of -0.0 it is 0."""
+    if x.dtype == "i1":
+        return x
+    up, down = (cx.convert(cx.compare(c, x, 0), x.dtype) for c in ("GT", "LT"))
+    return cx.b.binary("subtract", up, down)
+
+
+_ELEMENTWISE = "erf exp2 log2 log10 asin acos atan sinh cosh asinh acosh atanh".split()
+"""Functions that StableHLO lacks, by the name that aten and `disc.elementwise` have for them."""
+
+
+def _register_elementwise(name: str) -> None:
+    @lowering(f"aten.{name}.default")
+    def rule(cx: Cx, x: Value) -> Value:
+        return cx.b.elementwise(name, cx.convert(x, float_dtype(x.dtype)))
+
+
+for _aten in _ELEMENTWISE:
+    _register_elementwise(_aten)
 
 
 @lowering("aten.trunc.default", "aten.fix.default")
@@ -88,29 +115,6 @@ def reciprocal(cx: Cx, x: Value) -> Value:
 def square(cx: Cx, x: Value) -> Value:
     """x * x."""
     return cx.b.binary("multiply", x, x)
-
-
-@lowering("aten.log2.default")
-def log2(cx: Cx, x: Value) -> Value:
-    """log(x) / log(2)."""
-    return cx.binary(
-        "multiply", cx.unary("log", cx.convert(x, float_dtype(x.dtype))), 1 / math.log(2)
-    )
-
-
-@lowering("aten.log10.default")
-def log10(cx: Cx, x: Value) -> Value:
-    """log(x) / log(10)."""
-    return cx.binary(
-        "multiply", cx.unary("log", cx.convert(x, float_dtype(x.dtype))), 1 / math.log(10)
-    )
-
-
-@lowering("aten.exp2.default")
-def exp2(cx: Cx, x: Value) -> Value:
-    """2 ** x."""
-    scaled = cx.binary("multiply", cx.convert(x, float_dtype(x.dtype)), math.log(2))
-    return cx.unary("exponential", scaled)
 
 
 @lowering("aten.logical_not.default")
@@ -213,9 +217,19 @@ def add(cx: Cx, x: Value, y: Any, alpha: Number = 1) -> Value:
     return out
 
 
+def _refuse_bools(*operands: Any) -> None:
+    """Raise eager mode's error for a subtraction with a bool in it."""
+    if any(x.dtype == "i1" if isinstance(x, Value) else isinstance(x, bool) for x in operands):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
 @lowering("aten.sub.Tensor", "aten.sub.Scalar")
 def sub(cx: Cx, x: Value, y: Any, alpha: Number = 1) -> Value:
     """x - alpha * y."""
+    _refuse_bools(x, y)
     if _is_zero(y) and x.dtype != "i1":
         return x
     return cx.binary("subtract", x, _scaled(cx, y, alpha))
@@ -224,6 +238,7 @@ def sub(cx: Cx, x: Value, y: Any, alpha: Number = 1) -> Value:
 @lowering("aten.rsub.Tensor", "aten.rsub.Scalar")
 def rsub(cx: Cx, x: Value, y: Any, alpha: Number = 1) -> Value:
     """y - alpha * x."""
+    _refuse_bools(x, y)
     return cx.binary("subtract", y, _scaled(cx, x, alpha))
 
 
@@ -314,11 +329,29 @@ def pow_scalar(cx: Cx, x: Value, exponent: Any) -> Value:
     """x ** number: small whole and half powers by products and roots, as torch does."""
     dtype = result_dtype(x, exponent)
     x = cx.convert(x, dtype)
+    if dtype not in FLOATS:
+        return _integer_power(cx, x, exponent)
     if isinstance(exponent, int | float):
         known = _known_power(cx, x, exponent)
         if known is not None:
             return known
     return cx.binary("power", x, exponent, dtype)
+
+
+def _integer_power(cx: Cx, x: Value, exponent: Any) -> Value:
+    """x ** number in integers, which wrap around: by squaring where the number is known."""
+    if not isinstance(exponent, int):
+        return cx.binary("power", x, exponent, x.dtype)
+    if exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    result, square, rest = None, x, int(exponent)
+    while rest:
+        if rest & 1:
+            result = square if result is None else cx.b.binary("multiply", result, square)
+        rest >>= 1
+        if rest:
+            square = cx.b.binary("multiply", square, square)
+    return cx.full(x.shape, 1, x.dtype) if result is None else result
 
 
 def _known_power(cx: Cx, x: Value, exponent: float) -> Value | None:
@@ -343,6 +376,8 @@ def _known_power(cx: Cx, x: Value, exponent: float) -> Value | None:
 @lowering("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def pow_tensor(cx: Cx, x: Any, exponent: Value) -> Value:
     """x ** y."""
+    if result_dtype(x, exponent) == "i1":
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
     return cx.binary("power", x, exponent)
 
 
@@ -402,6 +437,25 @@ def _register_bits(name: str) -> None:
 
 for _name in ("and", "or", "xor"):
     _register_bits(_name)
+
+
+def _register_shift(letter: str, hlo: str) -> None:
+    overloads = [
+        f"aten.{name}.{kind}"
+        for name in (f"__{letter}shift__", f"bitwise_{_SHIFTS[letter]}_shift")
+        for kind in ("Tensor", "Scalar" if name.startswith("__") else "Tensor_Scalar")
+    ]
+
+    @lowering(*overloads)
+    def shift(cx: Cx, x: Value, y: Any) -> Value:
+        if category(result_dtype(x, y)) != 1:
+            return NotImplemented
+        return cx.binary(hlo, x, y)
+
+
+_SHIFTS = {"l": "left", "r": "right"}
+_register_shift("l", "shift_left")
+_register_shift("r", "shift_right_arithmetic")
 
 
 # -- choices and conversions ----------------------------------------------------------------------

@@ -76,27 +76,50 @@ def _take_along_all(
 ) -> Value:
     """Several neighbouring axes taken as one."""
     first, last = axes[0], axes[-1]
-    flat: Value | None = None
+    flat = _Flat(cx)
     for axis, index in zip(axes, indices, strict=True):
         size = x.shape[axis]
-        at = cx.operand(_from_the_front(cx, index, size), shape, "i64")
-        at = _checked(cx, at, size)
-        flat = at if flat is None else cx.b.binary("add", cx.binary("multiply", flat, size), at)
-    assert flat is not None
+        flat.add(cx.operand(_from_the_front(cx, index, size), shape, "i64"), size)
     together = cx.product(x.shape[first : last + 1])
     merged = cx.reshape(x, (*x.shape[:first], together, *x.shape[last + 1 :]))
-    return _take_along(cx, merged, first, flat)
+    return _take_along(cx, merged, first, flat.index())
 
 
-def _checked(cx: Cx, at: Value, size: Size) -> Value:
-    """An index along one of several merged axes; what is out of range is made so for `take` too."""
+class _Flat:
+    """An index into several axes taken as one; out of range if it is so along one of them."""
+
+    def __init__(self, cx: Cx) -> None:
+        self.cx = cx
+        self.sum: Value | None = None
+        self.inside: Value | None = None
+
+    def add(self, at: Value, size: Size) -> None:
+        """Go on by an axis of some size, at index `at` (i64)."""
+        cx = self.cx
+        if not _is_inside(cx, at, size):
+            inside = cx.b.binary("and", cx.compare("GE", at, 0), cx.compare("LT", at, size))
+            known = self.inside
+            self.inside = inside if known is None else cx.b.binary("and", known, inside)
+        whole = self.sum
+        if whole is not None:
+            at = cx.b.binary("add", cx.binary("multiply", whole, size), at)
+        self.sum = at
+
+    def index(self) -> Value:
+        """The index into all axes; -1 where it is out of range."""
+        assert self.sum is not None
+        if self.inside is None:
+            return self.sum
+        return self.cx.select(self.inside, self.sum, -1)
+
+
+def _is_inside(cx: Cx, at: Value, size: Size) -> bool:
+    """Whether an index is known to be in range."""
     iota = cx.iotas.get(at)
-    if iota is not None:
-        end = iota.start + at.shape[iota.axis]  # pyright: ignore[reportOperatorIssue]
-        if cx.known(iota.start, "ge", 0) and cx.known(size, "ge", end):
-            return at
-    inside = cx.b.binary("and", cx.compare("GE", at, 0), cx.compare("LT", at, size))
-    return cx.select(inside, at, -(2**31))
+    if iota is None:
+        return False
+    end = iota.start + at.shape[iota.axis]  # pyright: ignore[reportOperatorIssue]
+    return bool(cx.known(iota.start, "ge", 0) and cx.known(size, "ge", end))
 
 
 def _prefix(cx: Cx, x: Value, axis: int, length: Size) -> Value:
@@ -150,19 +173,12 @@ def gather(cx: Cx, x: Value, dim: int, index: Value, *, sparse_grad: bool = Fals
     for i, size in enumerate(x.shape):
         if i != axis:
             cx.require_at_least(size, index.shape[i], "gather: the index is larger than the input")
-    flat: Value | None = None
+    flat = _Flat(cx)
     axes = [i for i, s in enumerate(x.shape) if i == axis or not (isinstance(s, int) and s == 1)]
     for i in axes:
-        size = x.shape[i]
-        if i != axis:
-            at = cx.iota(index.shape, i)
-        else:
-            at = cx.convert(index, "i64")
-            if len(axes) > 1:
-                at = _checked(cx, at, size)
-        flat = at if flat is None else cx.b.binary("add", cx.binary("multiply", flat, size), at)
-    assert flat is not None
-    return cx.b.take(cx.reshape(x, (cx.product(x.shape),)), flat)
+        at = cx.convert(index, "i64") if i == axis else cx.iota(index.shape, i)
+        flat.add(at, x.shape[i])
+    return cx.b.take(cx.reshape(x, (cx.product(x.shape),)), flat.index())
 
 
 @lowering("aten.take.default")

@@ -97,6 +97,10 @@ def expand(cx: Cx, x: Value, sizes: Sequence[Size], *, implicit: bool = False) -
 
 
 def _require_expandable(cx: Cx, mine: Size, wanted: Size) -> None:
+    if isinstance(mine, Dim) and cx.known(1, "ge", mine):
+        if not mine.eq(1).sym_or(mine.eq(wanted)).expect_true():
+            raise RuntimeError(f"expand: size {mine} does not become {wanted}")
+        return
     hints = [s if isinstance(s, int) else s.hint for s in (mine, wanted)]
     if isinstance(mine, Dim) and hints[0] == 1 and hints[1] != 1:
         cx.require_equal(mine, 1, "expand")
@@ -108,8 +112,8 @@ def _require_expandable(cx: Cx, mine: Size, wanted: Size) -> None:
 def _bound(cx: Cx, bound: Size, size: Size) -> Size:
     """A bound of a Python slice, as an offset within [0, size].
 
-    Where it is not known to lie inside: a constant cuts at the end (a minimum), anything else is
-    guarded to be where the hints say it is.
+    Where it is not known to lie inside: a constant is cut at the ends (by a minimum or maximum),
+    anything else is guarded to be where the hints say it is.
     """
     if isinstance(bound, int) and isinstance(size, int):
         bound = bound + size if bound < 0 else bound
@@ -117,7 +121,7 @@ def _bound(cx: Cx, bound: Size, size: Size) -> Size:
     if isinstance(bound, int):
         if bound >= 0:
             return cx.minimum(bound, size)
-        return size + bound if cx.holds(size, "ge", -bound) else 0
+        return cx.maximum(size + bound, 0)  # pyright: ignore[reportOperatorIssue]
     if not cx.holds(bound, "ge", 0):
         bound = bound + size
         if not cx.holds(bound, "ge", 0):
@@ -132,23 +136,32 @@ def _limit(cx: Cx, end: Size | None, size: Size) -> Size:
     return _bound(cx, end, size)
 
 
+def _range(cx: Cx, start: Any, end: Any, size: Size) -> tuple[Size, Size, Size]:
+    """(begin, limit, length) of start:end within a size, in range whatever the size is."""
+    limit = _limit(cx, end, size)
+    if start is None or (isinstance(start, int) and start == 0):
+        return 0, limit, limit
+    begin = _bound(cx, start, size)
+    if not isinstance(start, int):
+        if not cx.holds(limit, "ge", begin):
+            limit = begin
+        return begin, limit, limit - begin  # pyright: ignore[reportOperatorIssue]
+    # limit - begin, with the cut of `begin` carried over to where it leaves one cut in all
+    if start > 0:
+        length = limit - start  # pyright: ignore[reportOperatorIssue]
+    else:
+        length = cx.minimum(limit - (size + start), limit)  # pyright: ignore[reportOperatorIssue]
+    return begin, cx.maximum(limit, begin), cx.maximum(length, 0)
+
+
 @lowering("aten.slice.Tensor")
 def slice_(
     cx: Cx, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Value:
     """x[start:end:step] along a dim."""
     axis = cx.axis(x, dim)
-    size = x.shape[axis]
-    begin: Size = 0
-    if start is not None and not (isinstance(start, int) and start == 0):
-        if isinstance(start, int) and start > 0 and isinstance(size, Dim):
-            begin = start if cx.holds(size, "ge", start) else size
-        else:
-            begin = _bound(cx, start, size)
-    limit = _limit(cx, end, size)
-    if not (isinstance(begin, int) and begin == 0) and not cx.holds(limit, "ge", begin):
-        limit = begin
-    return cx.slice_axis(x, axis, begin, limit, step)
+    begin, limit, length = _range(cx, start, end, x.shape[axis])
+    return cx.slice_axis(x, axis, begin, limit, step, length)
 
 
 @lowering("aten.select.int")
@@ -251,9 +264,8 @@ def slice_scatter(
         return NotImplemented
     axis = cx.axis(x, dim)
     size = x.shape[axis]
-    begin: Size = 0 if start is None else _bound(cx, start, size)
-    limit = _limit(cx, end, size)
-    middle = (*x.shape[:axis], limit - begin, *x.shape[axis + 1 :])  # pyright: ignore
+    begin, limit, length = _range(cx, start, end, size)
+    middle = (*x.shape[:axis], length, *x.shape[axis + 1 :])
     parts = [
         cx.slice_axis(x, axis, 0, begin),
         cx.broadcast(cx.convert(source, x.dtype), middle),
@@ -333,7 +345,7 @@ def roll(cx: Cx, x: Value, shifts: Sequence[Size], dims: Sequence[int] = ()) -> 
         size = x.shape[axis]
         if isinstance(size, int) and (size == 0 or shift % size == 0):
             continue
-        at = (-shift) % size
+        at = (-shift) % cx.maximum(size, 1)  # of nothing there is nothing to shift
         head, tail = cx.slice_axis(x, axis, 0, at), cx.slice_axis(x, axis, at, size)
         x = cx.b.reshape(cx.concatenate([tail, head], axis), x.shape)
     return x

@@ -65,15 +65,22 @@ def mean(cx: Cx, x: Value, dims: Dims = None, keepdim: bool = False, *, dtype: A
     return cx.convert(mean_over(cx, wide, cx.axes(x, dims), keepdim), target)
 
 
+def _divisor(cx: Cx, n: Any, correction: Any) -> Any:
+    """max(0, n - correction), by which a variance divides; of too few elements it is NaN or inf."""
+    rest = n - (1 if correction is None else correction)
+    if isinstance(rest, int | float):
+        return float(max(rest, 0))
+    if isinstance(rest, Dim):
+        return cx.maximum(rest, 0)
+    return cx.binary("maximum", cx.scalar(rest, "f64"), 0.0)
+
+
 def _variance(cx: Cx, x: Value, dims: Dims, correction: Any, keepdim: bool) -> Value:
     axes = cx.axes(x, dims)
     wide = cx.convert(x, compute_dtype(x.dtype))
     centred = cx.b.binary("subtract", wide, cx.spread(mean_over(cx, wide, axes), wide.shape, axes))
     total = cx.reduce("add", cx.b.binary("multiply", centred, centred), axes, keepdim)
-    rest = count(cx, x, axes) - (1 if correction is None else correction)
-    if not isinstance(rest, Dim):
-        rest = float(max(rest, 0))
-    return cx.binary("divide", total, rest, wide.dtype)
+    return cx.binary("divide", total, _divisor(cx, count(cx, x, axes), correction), wide.dtype)
 
 
 @lowering("aten.var.correction")
@@ -108,28 +115,53 @@ def std_mean(
     return [std(cx, x, dims, correction=correction, keepdim=keepdim), mean(cx, x, dims, keepdim)]
 
 
+def _require_some(cx: Cx, name: str, x: Value, axes: Sequence[int]) -> None:
+    """Demand elements along axes: the greatest of nothing is an IndexError, as in eager mode."""
+    for axis in axes:
+        if not cx.is_at_least(x.shape[axis], 1):
+            raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+
+
+def _require_any(cx: Cx, name: str, x: Value, error: type[Exception] = RuntimeError) -> None:
+    """Demand elements of a tensor that is reduced as a whole."""
+    if not cx.is_at_least(cx.product(x.shape), 1):
+        raise error(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+            "Specify the reduction dim with the 'dim' argument."
+        )
+
+
+def _extreme(cx: Cx, name: str, kind: str, x: Value, dims: Dims, keepdim: bool) -> Value:
+    axes = cx.axes(x, dims)
+    if dims is None or dims == []:
+        _require_any(cx, name, x)
+    else:
+        _require_some(cx, name, x, axes)
+    return cx.reduce(kind, x, axes, keepdim)
+
+
 @lowering("aten.amax.default")
 def amax(cx: Cx, x: Value, dims: Dims = None, keepdim: bool = False) -> Value:
     """The greatest over axes."""
-    return cx.reduce("maximum", x, cx.axes(x, dims), keepdim)
+    return _extreme(cx, "amax", "maximum", x, dims, keepdim)
 
 
 @lowering("aten.amin.default")
 def amin(cx: Cx, x: Value, dims: Dims = None, keepdim: bool = False) -> Value:
     """The least over axes."""
-    return cx.reduce("minimum", x, cx.axes(x, dims), keepdim)
+    return _extreme(cx, "amin", "minimum", x, dims, keepdim)
 
 
 @lowering("aten.max.default")
 def max_all(cx: Cx, x: Value) -> Value:
     """The greatest of all."""
-    return amax(cx, x)
+    return _extreme(cx, "max", "maximum", x, None, False)
 
 
 @lowering("aten.min.default")
 def min_all(cx: Cx, x: Value) -> Value:
     """The least of all."""
-    return amin(cx, x)
+    return _extreme(cx, "min", "minimum", x, None, False)
 
 
 def _first_index(cx: Cx, x: Value, best: Value, axis: int, keepdim: bool) -> Value:
@@ -141,11 +173,11 @@ def _first_index(cx: Cx, x: Value, best: Value, axis: int, keepdim: bool) -> Val
     return cx.reduce("minimum", index, [axis], keepdim)
 
 
-def _extreme_along(cx: Cx, kind: str, x: Value, dim: int, keepdim: bool) -> list[Value]:
+def _extreme_along(cx: Cx, name: str, kind: str, x: Value, dim: int, keepdim: bool) -> list[Value]:
     if not x.shape:
         return [x, cx.constant(0, "i64")]
     axis = cx.axis(x, dim)
-    cx.require_at_least(x.shape[axis], 1, f"{kind} of an empty axis")
+    _require_some(cx, name, x, [axis])
     best = cx.reduce(kind, x, [axis], keepdim=True)
     index = _first_index(cx, x, best, axis, keepdim)
     return [best if keepdim else _drop(cx, best, axis), index]
@@ -158,33 +190,34 @@ def _drop(cx: Cx, x: Value, axis: int) -> Value:
 @lowering("aten.max.dim")
 def max_dim(cx: Cx, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     """The greatest along one axis, and where."""
-    return _extreme_along(cx, "maximum", x, dim, keepdim)
+    return _extreme_along(cx, "max", "maximum", x, dim, keepdim)
 
 
 @lowering("aten.min.dim")
 def min_dim(cx: Cx, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     """The least along one axis, and where."""
-    return _extreme_along(cx, "minimum", x, dim, keepdim)
+    return _extreme_along(cx, "min", "minimum", x, dim, keepdim)
 
 
-def _arg(cx: Cx, kind: str, x: Value, dim: int | None, keepdim: bool) -> Value:
+def _arg(cx: Cx, name: str, kind: str, x: Value, dim: int | None, keepdim: bool) -> Value:
     if dim is None:
+        _require_any(cx, name, x, IndexError)
         flat = cx.reshape(x, (cx.product(x.shape),))
-        index = _extreme_along(cx, kind, flat, 0, False)[1]
+        index = _extreme_along(cx, name, kind, flat, 0, False)[1]
         return cx.reshape(index, (1,) * len(x.shape)) if keepdim else index
-    return _extreme_along(cx, kind, x, dim, keepdim)[1]
+    return _extreme_along(cx, name, kind, x, dim, keepdim)[1]
 
 
 @lowering("aten.argmax.default")
 def argmax(cx: Cx, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     """Where the greatest is first."""
-    return _arg(cx, "maximum", x, dim, keepdim)
+    return _arg(cx, "argmax", "maximum", x, dim, keepdim)
 
 
 @lowering("aten.argmin.default")
 def argmin(cx: Cx, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     """Where the least is first."""
-    return _arg(cx, "minimum", x, dim, keepdim)
+    return _arg(cx, "argmin", "minimum", x, dim, keepdim)
 
 
 @lowering("aten.any.default", "aten.any.dim", "aten.any.dims")
@@ -214,6 +247,11 @@ def vector_norm(
         return cx.convert(cx.unary("sqrt", total), target)
     size = cx.unary("abs", wide)
     if ord in (float("inf"), float("-inf")):
+        if not all(cx.is_at_least(x.shape[i], 1) for i in axes):
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the "
+                "operation does not have an identity"
+            )
         return cx.convert(
             cx.reduce("maximum" if ord > 0 else "minimum", size, axes, keepdim), target
         )
@@ -230,25 +268,6 @@ def vector_norm(
 def norm(cx: Cx, x: Value, p: Any, dims: Dims, keepdim: bool = False) -> Value:
     """The p-norm over axes."""
     return vector_norm(cx, x, 2 if p is None else p, dims, keepdim)
-
-
-@lowering("aten.cumsum.default")
-def cumsum(cx: Cx, x: Value, dim: int, *, dtype: Any = None) -> Value:
-    """Running sums of integers and bools: at each place, the masked sum of all up to it.
-
-    It takes n squared steps, which is little next to a model whose position ids are made this way.
-    Sums of floats are left to the framework.
-    """
-    target = _sum_dtype(x, dtype)
-    if target in FLOATS or not x.shape:
-        return NotImplemented
-    axis = cx.axis(x, dim)
-    n = x.shape[axis]
-    shape = (*x.shape[: axis + 1], n, *x.shape[axis + 1 :])
-    others = [i for i in range(len(shape)) if i != axis]
-    spread = cx.broadcast(cx.convert(x, target), shape, others)
-    before = cx.b.compare("LE", cx.iota(shape, axis + 1), cx.iota(shape, axis))
-    return cx.reduce("add", cx.select(before, spread, cx.full(shape, 0, target)), [axis + 1])
 
 
 # -- softmax --------------------------------------------------------------------------------------

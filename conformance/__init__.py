@@ -1,0 +1,1 @@
+"""What pydisc claims, measured: every operator of PyTorch's own test database against eager."""
