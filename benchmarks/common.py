@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+os.environ.setdefault("PYDISC_CACHE", "off")  # compile times are those of a first process
+
 Call = Callable[[], Any]
 
 

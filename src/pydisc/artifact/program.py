@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 STATUS, ARENA_BYTES, SCRATCH_BYTES, ARENA, SCRATCH, THREADS, WEIGHTS, LIBRARY, ERROR = range(9)
 FIXED_SLOTS = 9
@@ -117,10 +117,21 @@ class FrameworkStep:
 
 
 @dataclass(frozen=True)
+class ObjectFile:
+    """A relocatable object. `exports`: functions that objects loaded later may call, by name."""
+
+    code: bytes
+    exports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Program:
     """A compiled program: object code with `prepare` and the native steps, and how to call them."""
 
-    object_code: bytes
+    kernels: tuple[ObjectFile, ...]
+    """In loading order. Programs of a process share those that are equal."""
+    host: ObjectFile
+    """`prepare`, the native steps and `weights_changed`."""
     slots: int
     inputs: tuple[TensorInput, ...]
     outputs: tuple[TensorOutput | OutputCopy, ...]

@@ -1,19 +1,19 @@
 """From scheduled regions to a CPU program: buffers, launches, object code."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pydisc.artifact import program as abi
 from pydisc.codegen.common.assembly_text import Text
 from pydisc.codegen.cpu.chain import emit_chain
 from pydisc.codegen.cpu.dot import emit_dot
-from pydisc.codegen.cpu.gemm_microkernel import emit_gemm_panels, emit_microkernels
-from pydisc.codegen.cpu.gemm_pack import emit_pack_b
-from pydisc.codegen.cpu.jit import compile_to_object
-from pydisc.codegen.cpu.loops import emit_loops
+from pydisc.codegen.cpu.loops import SIGNATURE, emit_loops
 from pydisc.codegen.host.arena import Buffer, plan_arena
 from pydisc.codegen.host.host_program import HostProgram, Launch, SizeCheck, Slots, Where, emit_host
+from pydisc.compiler.kernel_store import kernel_name, kernel_store
+from pydisc.compiler.object_cache import cached_object
 from pydisc.frontend import Capture
 from pydisc.fusion.graph import Graph
 from pydisc.fusion.plan import Region
@@ -52,19 +52,21 @@ class CpuLowering:
 
     def lower(self) -> tuple[abi.Program, str]:
         """The program, and the text of its kernels and host functions."""
-        text = Text(self.target.vector_lanes_f32, self.target.features)
         inputs, symbols = self._inputs()
         host = HostProgram(self.slots, symbols)
         self._weights()
         outputs = self._outputs(host)
         steps, framework = self._steps(host)
         checks = self._checks(host, inputs)
-        self._emit_kernels(text)
+        kernels, source = self._kernel_objects()
+        text = Text(self.target.vector_lanes_f32, self.target.features)
+        for name in self.kernels.values():
+            text.declare(name, [type_ for _, type_ in SIGNATURE])
         emit_host(text, host)
-        source = text.module()
-        object_code = compile_to_object(source)
+        host_source = text.module()
         program = abi.Program(
-            object_code,
+            tuple(kernels),
+            abi.ObjectFile(cached_object(host_source, self.target)),
             self.slots.count,
             tuple(inputs),
             tuple(outputs),
@@ -74,7 +76,7 @@ class CpuLowering:
             tuple(self._interleave(steps, framework)),
             self.target.name,
         )
-        return program, source
+        return program, source + host_source
 
     # -- where tensors live --------------------------------------------------------------------
     def _inputs(self) -> tuple[list[abi.TensorInput], dict[str, int]]:
@@ -178,9 +180,7 @@ class CpuLowering:
 
     def _launch(self, host: HostProgram, kernel: ScheduledKernel, outputs: Sequence[int]) -> Launch:
         schedule = kernel.schedule
-        name = self.kernels.get(schedule)
-        if name is None:
-            name = self.kernels[schedule] = f"kernel_{len(self.kernels)}_{schedule.kind}"
+        name = self.kernels.setdefault(schedule, kernel_name(schedule, self.target))
         inputs = [self._where(t) for t in kernel.inputs]
         contraction = schedule.program.contraction
         if contraction is not None:
@@ -208,7 +208,7 @@ class CpuLowering:
         for size in host.scratch[others:]:
             largest = size_max(largest, size)
         host.scratch[others:] = [scores_floats(kernel) * 8 + 128 + largest]
-        name = self.kernels.setdefault(chain, f"kernel_{len(self.kernels)}_chain")
+        name = self.kernels.setdefault(chain, kernel_name(chain, self.target))
         buffers = tuple(b for launch in launches for b in launch.buffers if b is not inner)
         return Launch(name, buffers, kernel.params, kernel.units, kernel.work)
 
@@ -300,11 +300,8 @@ class CpuLowering:
             )
         return checks
 
-    def _emit_kernels(self, text: Text) -> None:
-        if any(s.kind == "dot" for s in self.kernels):
-            emit_microkernels(text, self.target)
-            emit_gemm_panels(text, self.target)
-            emit_pack_b(text, self.target)
+    def _kernel_objects(self) -> tuple[list[abi.ObjectFile], str]:
+        """The objects that hold the kernels, and the text of those compiled now."""
         params: dict[Any, int] = {}
         for region in self.regions:
             for kernel in region.kernels:
@@ -313,14 +310,24 @@ class CpuLowering:
                 region.parts, region.kernels[0].schedule.parts if region.parts else (), strict=True
             ):
                 params[schedule] = len(part.kernels[0].params)
+        emits: dict[str, Callable[[Text], None]] = {}
+        calls: dict[str, tuple[str, ...]] = {}
         for schedule, name in self.kernels.items():
             if isinstance(schedule, ChainSchedule):
+                calls[name] = tuple(self.kernels[s] for s in schedule.parts)
+            emits[name] = partial(self._emit_kernel, name, schedule, params)
+        products = any(schedule.kind == "dot" for schedule in self.kernels)
+        return kernel_store(self.target).objects(emits, calls, products)
+
+    def _emit_kernel(self, name: str, schedule: Any, params: Mapping[Any, int], text: Text) -> None:
+        match schedule.kind:
+            case "chain":
                 parts = tuple(self.kernels[s] for s in schedule.parts)
                 counts = tuple(params[s] for s in schedule.parts)
                 emit_chain(text, name, schedule, parts, counts, self.target)
-            elif schedule.kind == "dot":
+            case "dot":
                 emit_dot(text, name, schedule, params[schedule], self.target)
-            else:
+            case _:
                 emit_loops(text, name, schedule, params[schedule])
 
 

@@ -11,7 +11,7 @@ import torch
 from pydisc.artifact import program as abi
 from pydisc.runtime.dtypes import TORCH_DTYPE
 from pydisc.runtime.libraries import openmp_table
-from pydisc.runtime.object_code import ObjectCode
+from pydisc.runtime.object_code import ObjectCode, load_shared
 from pydisc.runtime.operators import call_operator
 from pydisc.runtime.weights import WeightTable
 from pydisc.support import knobs
@@ -62,7 +62,8 @@ class LoadedProgram:
             raise InternalError(f"program has ABI {program.abi}, this runtime {abi.ABI_VERSION}")
         self.program = program
         self.weights = list(weights)
-        self._code = ObjectCode(program.object_code)
+        load_shared(program.kernels)
+        self._code = ObjectCode(program.host.code)
         self._prepare = _FUNCTION(self._code.address("prepare"))
         self.table = WeightTable(program, self.weights, self._code)
         self._steps = [

@@ -2,12 +2,15 @@
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
 
 from pydisc.artifact.program import Program, WeightUse
-from pydisc.runtime.object_code import ObjectCode
+from pydisc.runtime.object_code import ObjectCode, shared_address
 from pydisc.runtime.tensor_layout import tensor_layout
 
 _PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 8)
@@ -96,6 +99,11 @@ def _bits_at(address: int) -> int:
     return ctypes.c_uint32.from_address(address).value
 
 
+_sharing = threading.Lock()
+_packs: weakref.WeakValueDictionary[Any, torch.Tensor] = weakref.WeakValueDictionary()
+"""Packed copies in use, by weight (which lives as long as the copy), its state, and the use."""
+
+
 class Table:
     """Addresses for kernels, with what keeps them valid. Never changed once in use."""
 
@@ -122,7 +130,7 @@ class WeightTable:
         self._position = {number: i for i, number in enumerate(used)}
         self._tensors = [weights[number] for number in used]
         packs = any(use.packed for use in self._uses)
-        self._pack: Callable[..., None] | None = _PACK(code.address("pack_b")) if packs else None
+        self._pack: Callable[..., None] | None = _PACK(shared_address("pack_b")) if packs else None
         self._changed = _CHANGED(code.address("weights_changed"))
         self._copied = frozenset(self._position[u.weight] for u in self._uses if u.packed)
         self._lock = threading.Lock()
@@ -168,13 +176,26 @@ class WeightTable:
                 continue
             source = self._contiguous(i)
             if use.packed:
-                source = self._packed(use, source)
+                source = self._shared(state, i, use, source)
             buffers.append(source)
             addresses.append(source.data_ptr())
         return Table(state, addresses, buffers)
 
     def _contiguous(self, i: int) -> torch.Tensor:
         return self._tensors[i].detach().contiguous()
+
+    def _shared(
+        self, state: WeightState, i: int, use: WeightUse, source: torch.Tensor
+    ) -> torch.Tensor:
+        """The packed copy that another trace of the model has, or a new one."""
+        bits = tuple(bits for _, bits in state.samples[i])
+        how = replace(use, weight=0)  # another trace may number it otherwise
+        key = (id(self._tensors[i]), state.versions[i], state.places[i], bits, how)
+        with _sharing:
+            found = _packs.get(key)
+            if found is None:
+                found = _packs[key] = self._packed(use, source)
+            return found
 
     def _packed(self, use: WeightUse, source: torch.Tensor) -> torch.Tensor:
         """Panels of `use.panel` columns, aligned to 64 bytes."""

@@ -41,6 +41,9 @@ class Knobs:
     time: bool = _knob(False, "log the seconds of each stage after a compile")
     progress: bool = _knob(False, "show the progress bar even where stderr is not a terminal")
     repro: str = _knob("", "directory for the repro folders of failed compiles (else a temporary)")
+    cache: str = _knob(
+        "", "directory of compiled kernels (default: pydisc in the user's cache), or `off`"
+    )
     threads: int = _knob(0, "threads a call may use; 0 is as many as torch uses")
 
     @property
